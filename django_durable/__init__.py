@@ -1,0 +1,68 @@
+"""Durable background workflows for Django: every run finishes, whatever dies.
+
+Importing this package works before Django's apps are ready; what needs the models is loaded at first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .core.context import AsyncContext, Context
+from .core.cron import Cron
+from .core.durable_type import durable_type
+from .core.events import Event
+from .core.retries import Retry
+from .core.stepping import current_step
+from .exceptions import NonRetriableError, RetryLater
+from .workflows import Workflow, durable_workflow, get_workflow
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from .client.handle import RunHandle
+
+__version__ = "0.1.0"
+__all__ = [
+    "AsyncContext",
+    "Context",
+    "Cron",
+    "Event",
+    "NonRetriableError",
+    "Retry",
+    "RetryLater",
+    "Workflow",
+    "cancel_runs",
+    "current_step",
+    "durable_type",
+    "durable_workflow",
+    "enqueue",
+    "get_run",
+    "get_workflow",
+    "resume_runs",
+]
+
+
+def enqueue(workflow: str, /, **kwargs: Any) -> RunHandle[Any]:
+    """Start a run of the workflow called ``workflow``. Raises UnknownWorkflow, InvalidInput, PayloadError."""
+    return get_workflow(workflow).enqueue(**kwargs)
+
+
+def get_run(run_id: UUID | str) -> RunHandle[Any]:
+    """The handle of a run. Raises RunNotFound."""
+    from .client.handle import get_run as find
+
+    return find(run_id)
+
+
+def cancel_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:
+    """Cancel these runs (ids, runs or a queryset) and their attached descendants; how many were live."""
+    from .client import verbs
+
+    return verbs.cancel_runs(runs, reason=reason, actor=actor)
+
+
+def resume_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:
+    """Let these paused, blocked, failed or cancelled runs go on; how many of them could."""
+    from .client import verbs
+
+    return verbs.resume_runs(runs, reason=reason, actor=actor)

@@ -1,0 +1,1 @@
+"""What apps, commands and the admin call: start, look, steer."""

@@ -1,0 +1,193 @@
+"""``RunHandle``: a run as code outside of it sees and steers it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+
+from ..core.codec import decode
+from ..core.executing import is_executing
+from ..core.states import TERMINAL, PayloadKind, Status
+from ..exceptions import ResultUnavailable, RunCancelled, RunFailed, RunNotFound
+from ..models import JournalEntry, Payload, Run
+from ..store.database import Database
+from . import verbs
+from .why import Why, why
+
+R = TypeVar("R")
+FIRST_POLL, LAST_POLL = 0.005, 0.25
+
+
+@dataclass(slots=True, frozen=True)
+class StepInfo:
+    """One journal entry, for people: ``error`` is a mapping with ``type``, ``message`` and ``traceback``."""
+
+    path: str
+    kind: str
+    status: str
+    attempts: int
+    value: Any
+    error: Any
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class RunHandle(Generic[R]):
+    """Reads go to the database at first use and at ``refresh()``; verbs act in the caller's transaction."""
+
+    def __init__(self, run_id: UUID, run: Run | None = None) -> None:
+        self.id = run_id
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    # --- looking -------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run:
+        """The row as last read. Raises RunNotFound."""
+        if self._run is None:
+            self.refresh()
+        assert self._run is not None  # noqa: S101  (for the type checker: refresh() has set it)
+        return self._run
+
+    def refresh(self) -> RunHandle[R]:
+        """Read the row anew. Raises RunNotFound."""
+        try:
+            self._run = Run.objects.using(Database().alias).get(pk=self.id)
+        except Run.DoesNotExist:
+            raise RunNotFound(self.id) from None
+        return self
+
+    @property
+    def workflow(self) -> str:
+        return self.run.workflow
+
+    @property
+    def status(self) -> Status:
+        return Status(self.run.status)
+
+    @property
+    def attempt(self) -> int:
+        return self.run.attempt
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Why the run failed (``type``, ``message``, ``traceback``), or why the attempt before this one did."""
+        return self._payload(PayloadKind.ERROR) or self._payload(PayloadKind.RETRY)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What ``ctx.progress`` said last: ``done``, ``total``, ``message``."""
+        return self._payload(PayloadKind.PROGRESS)
+
+    def _payload(self, kind: PayloadKind) -> Any:
+        rows = Payload.objects.using(Database().alias).filter(run_id=self.id, kind=kind)
+        text = rows.values_list("data", flat=True).first()
+        return None if text is None else decode(text)
+
+    def steps(self) -> list[StepInfo]:
+        """The journal in order."""
+        entries = JournalEntry.objects.using(Database().alias).filter(run_id=self.id).order_by("seq")
+        return [
+            StepInfo(
+                path=entry.path,
+                kind=entry.kind,
+                status=entry.status,
+                attempts=entry.attempts,
+                value=None if entry.value is None else decode(entry.value),
+                error=None if entry.error is None else decode(entry.error),
+                started_at=entry.started_at,
+                finished_at=entry.finished_at,
+            )
+            for entry in entries
+        ]
+
+    def why(self) -> Why:
+        """Why the run is not running now and what will move it: one reason for programs, one sentence for people."""
+        return why(self.refresh().run)
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> R:
+        """The run's value. Raises RunFailed, RunCancelled, TimeoutError (``timeout`` seconds, the caller's only).
+
+        Refused with ResultUnavailable where it could only hang: in a workflow's body, and inside a transaction,
+        whose snapshot or unfinished enqueue the worker's answer cannot reach.
+        """
+        ends = None if timeout is None else time.monotonic() + timeout
+        pause = FIRST_POLL
+        while self.refresh().status not in TERMINAL:
+            self._refuse_to_hang()
+            left = LAST_POLL if ends is None else ends - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"Run {self.id} is {self.status} after {timeout:g} s.")
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, LAST_POLL)
+        return self._outcome()
+
+    async def aresult(self, timeout: float | None = None) -> R:
+        """As ``result``."""
+        return await sync_to_async(self.result, thread_sensitive=False)(timeout)
+
+    def _refuse_to_hang(self) -> None:
+        if is_executing():
+            raise ResultUnavailable(
+                "result() in a workflow's body would hold its slot while it waits: use ctx.run_workflow()."
+            )
+        if Database().connection.in_atomic_block:
+            raise ResultUnavailable(
+                "result() inside a transaction cannot see what workers do after it began: ask after the commit; "
+                "in a TestCase call django_durable.testing.run_until_idle() first."
+            )
+
+    def _outcome(self) -> R:
+        match self.status:
+            case Status.SUCCEEDED:
+                value: R = self._payload(PayloadKind.OUTPUT)
+                return value
+            case Status.CANCELLED:
+                raise RunCancelled(self.id, verbs.reason_of(self.id, "cancel"))
+            case _:
+                raise RunFailed(self.id, self._payload(PayloadKind.ERROR) or {})
+
+    # --- steering ------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "", *, actor: str = "") -> None:
+        """Ask the run and its attached children to stop. Final for one that has not started."""
+        verbs.cancel_runs([self.id], reason=reason, actor=actor)
+        self._run = None
+
+    def resume(self, reason: str = "", *, actor: str = "") -> None:
+        """Let a paused, blocked, failed or cancelled run go on from its journal. Raises IllegalTransition."""
+        verbs.resume(self.id, reason=reason, actor=actor)
+        self._run = None
+
+    def rerun(self, reason: str = "", *, actor: str = "") -> RunHandle[R]:
+        """A new run of the same workflow with the same input."""
+        return RunHandle(verbs.rerun(self.id, reason=reason, actor=actor))
+
+    def send_event(self, name: str, payload: Any = None, idempotency_key: str | None = None) -> None:
+        """Send the run an event. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
+        verbs.send_event(self.id, name, payload, idempotency_key)
+
+
+def get_run(run_id: UUID | str) -> RunHandle[Any]:
+    """The handle of a run that exists. Raises RunNotFound, also for what is no id."""
+    try:
+        key = run_id if isinstance(run_id, UUID) else UUID(str(run_id))
+    except ValueError:
+        raise RunNotFound(run_id) from None
+    return RunHandle[Any](key).refresh()

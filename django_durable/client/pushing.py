@@ -1,0 +1,33 @@
+"""The queue and waiting runs hear of what happened after the transaction that made it happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+
+from ..queues.current import current_queue
+from ..queues.ready import Ready
+from ..store import recovery
+from ..store.database import Database
+
+
+def push_after_commit(db: Database, ready: Sequence[Ready]) -> None:
+    """Tell the queue once the caller's transaction has committed; at once outside of one."""
+    if ready:
+        # After the commit: a worker that is faster than our COMMIT would find no row and drop the id.
+        transaction.on_commit(partial(current_queue().push, list(ready)), using=db.alias, robust=True)
+
+
+def wake_after_commit(db: Database, run_id: UUID) -> None:
+    """Wake the run in a transaction of its own, once what it may wait for is committed.
+
+    Inside the sender's transaction it could find the run not yet waiting and the run could not yet see the event.
+    """
+    transaction.on_commit(partial(_wake, db.alias, run_id), using=db.alias, robust=True)
+
+
+def _wake(alias: str, run_id: UUID) -> None:
+    current_queue().push(recovery.wake(Database(alias), run_id))

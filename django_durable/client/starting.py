@@ -1,0 +1,89 @@
+"""Starting runs in the caller's transaction; the queue hears of them after the commit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+from uuid import UUID
+
+from django.db import transaction
+
+from ..core.journal import NewRun
+from ..core.stepping import running_step
+from ..exceptions import IdempotencyConflict
+from ..signals import run_enqueued
+from ..store.database import Database
+from ..store.keys import take_key
+from ..store.starting import start_runs
+from .pushing import push_after_commit
+
+STEP_KEY_SECONDS = 30 * 86400.0
+"""How long a run that a step has started is found again by a retry of that step."""
+
+
+class Named(Protocol):
+    """A workflow, as much of it as starting needs."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(slots=True, frozen=True)
+class KeyRequest:
+    """An idempotency key, how long it stands (seconds), and what to do if it is taken: ``return`` or ``reject``."""
+
+    key: str
+    ttl: float
+    on_conflict: str = "return"
+
+
+def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> list[UUID]:
+    """Store the runs, or find the one that the key started before; their ids. Raises IdempotencyConflict.
+
+    Inside a step every run gets a key from the run, the step and its count, so that a retried step starts
+    nothing twice.
+    """
+    db = Database()
+    if key is None and running_step() is None:
+        _store(db, workflow, runs)
+        return [run.id for run in runs]
+    with db.transaction():
+        return [_start_once(db, workflow, run, key or _step_key()) for run in runs]
+
+
+def _step_key() -> KeyRequest:
+    step = running_step()
+    assert step is not None  # noqa: S101  (for the type checker: start() asked)
+    return KeyRequest(step.next_start_key(), STEP_KEY_SECONDS)
+
+
+def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest) -> UUID:
+    key_hash, input_hash = _hash(request.key), _hash(run.input)
+    taken = take_key(db, workflow.name, request.key, key_hash, run.id, input_hash, request.ttl)
+    if taken is None:
+        _store(db, workflow, [run])
+        return run.id
+    if taken.input_hash != input_hash:
+        raise IdempotencyConflict(workflow.name, request.key, taken.run_id, "it was given with another input")
+    if request.on_conflict == "reject":
+        raise IdempotencyConflict(workflow.name, request.key, taken.run_id, "it is taken")
+    return taken.run_id
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> None:
+    if not runs:
+        return
+    ready = start_runs(db, runs)
+    push_after_commit(db, ready)
+    if run_enqueued.has_listeners(workflow):
+        for run in runs:
+            send = partial(run_enqueued.send_robust, sender=workflow, run_id=run.id)
+            transaction.on_commit(send, using=db.alias, robust=True)
+

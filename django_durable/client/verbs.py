@@ -1,0 +1,114 @@
+"""The verbs on runs, one or many. What they queue or end is told to the queue and to parents after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from ..conf import durable_settings
+from ..core.codec import encode
+from ..core.ids import uuid7
+from ..core.journal import NewRun
+from ..core.names import check_name
+from ..core.states import TERMINAL, PayloadKind
+from ..exceptions import IllegalTransition, RunNotFound
+from ..models import Audit, Event, Payload, Run
+from ..store import transitions
+from ..store.database import Database
+from ..store.starting import start_runs
+from ..store.transitions import Verb
+from .pushing import push_after_commit, wake_after_commit
+
+BATCH = 500
+
+
+def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
+    """Ask these runs and their attached descendants to stop; how many were live. A queryset's ids will do."""
+    db = Database()
+    count = 0
+    for ids in _batches(run_ids):
+        done = transitions.cancel(db, ids, Verb(actor, reason))
+        count += len(done.ended) + len(done.queued)
+        push_after_commit(db, transitions.as_ready(done.queued))
+        for parent_id in {run.parent_id for run in done.ended if run.parent_id is not None}:
+            wake_after_commit(db, parent_id)
+    return count
+
+
+def resume_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
+    """Let paused, blocked, failed and cancelled runs go on; how many of these runs could."""
+    db = Database()
+    count = 0
+    for ids in _batches(run_ids):
+        ready = transitions.resume(db, ids, Verb(actor, reason))
+        count += len(ready)
+        push_after_commit(db, ready)
+    return count
+
+
+def resume(run_id: UUID, *, reason: str = "", actor: str = "") -> None:
+    if not resume_runs([run_id], reason=reason, actor=actor):
+        raise IllegalTransition("resumed", run_id, _status(run_id))
+
+
+def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
+    """Start a new run with the workflow, the input and the options of this one; its id."""
+    db = Database()
+    try:
+        old = Run.objects.using(db.alias).get(pk=run_id)
+        text = Payload.objects.using(db.alias).get(run_id=run_id, kind=PayloadKind.INPUT).data
+    except (Run.DoesNotExist, Payload.DoesNotExist):
+        raise RunNotFound(run_id) from None
+    tags = tuple(old.tags.using(db.alias).values_list("name", flat=True))
+    new = NewRun(uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, tags=tags)
+    with db.transaction():
+        ready = start_runs(db, [new])
+        _audit(db, old, "rerun", actor, reason)
+    push_after_commit(db, ready)
+    return new.id
+
+
+def send_event(run_id: UUID, name: str, payload: Any = None, idempotency_key: str | None = None) -> None:
+    """Store an event for the run and wake it after the commit. The same idempotency key sends once."""
+    db = Database()
+    check_name("event", name)
+    if idempotency_key is not None:
+        check_name("idempotency key", idempotency_key)
+    text = encode(payload, limit=durable_settings().MAX_PAYLOAD_BYTES, root="payload")
+    status = _status(run_id)
+    if status in TERMINAL:
+        raise IllegalTransition("sent events", run_id, status)
+    event = Event(run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "")
+    Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
+    wake_after_commit(db, run_id)
+
+
+def reason_of(run_id: UUID, verb: str) -> str:
+    """The reason that was given with the latest ``verb`` on this run."""
+    entries = Audit.objects.using(Database().alias).filter(run_id=run_id, verb=verb).order_by("-pk")
+    return entries.values_list("reason", flat=True).first() or ""
+
+
+def _audit(db: Database, run: Run, verb: str, actor: str, reason: str) -> None:
+    Audit.objects.using(db.alias).create(
+        run_id=run.pk, verb=verb, actor=actor[:150], reason=reason, status_before=run.status
+    )
+
+
+def _status(run_id: UUID) -> str:
+    status = Run.objects.using(Database().alias).filter(pk=run_id).values_list("status", flat=True).first()
+    if status is None:
+        raise RunNotFound(run_id)
+    return status
+
+
+def _batches(run_ids: Iterable[Any]) -> Iterable[Sequence[UUID]]:
+    batch: list[UUID] = []
+    for one in run_ids:
+        batch.append(getattr(one, "pk", one))
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

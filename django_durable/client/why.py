@@ -1,0 +1,85 @@
+"""Why a run is not running now, and what will move it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..conf import durable_settings
+from ..core import clock
+from ..core.codec import decode
+from ..core.states import PayloadKind, Status
+from ..models import Payload, Run, Worker
+from ..store.database import Database
+
+
+@dataclass(slots=True, frozen=True)
+class Why:
+    """``reason`` is for programs and stable; ``text`` is one sentence for people."""
+
+    reason: str
+    text: str
+
+
+def why(run: Run) -> Why:
+    """The one reason that stands in this run's way, from its row and, where it matters, who is alive to take it."""
+    match run.status:
+        case Status.RUNNING:
+            return Why("running", f"It is being worked on; its lease stands until {_time(run.lease_expires_at)}.")
+        case Status.SCHEDULED:
+            return Why("scheduled", f"It starts at {_time(run.wake_at)}.")
+        case Status.WAITING:
+            return _waiting(run)
+        case Status.PAUSED:
+            return Why("paused", "Somebody paused it; it goes on when somebody resumes it.")
+        case Status.BLOCKED:
+            return Why(f"blocked: {run.block_reason}", _blocked(run))
+        case Status.QUEUED:
+            return _queued(run)
+        case _:
+            return Why("finished", f"It is over: {run.status} at {_time(run.finished_at)}.")
+
+
+def _waiting(run: Run) -> Why:
+    what, _, path = run.waiting_on.partition(":")
+    until = f" until {_time(run.wake_at)}" if run.wake_at else ""
+    texts = {
+        "sleep": f"It sleeps at {path!r}{until}.",
+        "event": f"It waits at {path!r} for an event{until}.",
+        "child": f"It waits for its child run at {path!r}{until}.",
+        "retry": f"{'The run' if path == 'run' else f'Step {path!r}'} failed and is tried again at {_time(run.wake_at)}.",
+    }
+    return Why(f"waiting: {what}", texts.get(what, f"It waits on {run.waiting_on}{until}."))
+
+
+def _blocked(run: Run) -> str:
+    if run.block_reason == "unknown_workflow":
+        return f"No live worker knows a workflow called {run.workflow!r}; a worker that does takes it up."
+    if run.block_reason == "crashed":
+        return f"It killed its process {run.crashes} times; resume it when the cause is mended."
+    rows = Payload.objects.using(Database().alias).filter(run_id=run.pk, kind=PayloadKind.BLOCK)
+    text = rows.values_list("data", flat=True).first()
+    return decode(text)["message"] if text else f"It is blocked: {run.block_reason}."
+
+
+def _queued(run: Run) -> Why:
+    if run.suspect:
+        return Why("queued: suspect", "Its process died; it runs next alone in a process of its own.")
+    settings = durable_settings()
+    since = clock.utcnow().timestamp() - 3 * settings.HEARTBEAT_SECONDS
+    alive = [
+        worker
+        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None)
+        if worker.heartbeat_at.timestamp() >= since
+    ]
+    if not alive:
+        return Why("queued: no worker", "No worker is alive; start one with manage.py durable_worker.")
+    if not any(run.queue in worker.queues for worker in alive):
+        return Why("queued: no worker", f"No live worker serves the queue {run.queue!r}.")
+    if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
+        return Why("queued: unknown workflow", f"No live worker of its queue knows {run.workflow!r}.")
+    return Why("queued", "It is next when a worker of its queue has a free slot.")
+
+
+def _time(value: datetime | None) -> str:
+    return "an unknown time" if value is None else f"{value:%Y-%m-%d %H:%M:%S %Z}"

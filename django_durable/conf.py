@@ -1,0 +1,61 @@
+"""The one settings dict: ``DURABLE = {...}``. Typed defaults here, read at use, checked in ``checks``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Each field is a key of ``DURABLE``; times are seconds and may be floats, sizes are bytes."""
+
+    QUEUE: str | None = None
+    """``"redis"``, ``"database"`` or None: redis where ``REDIS_CACHE`` names a django-redis alias."""
+    REDIS_CACHE: str = "default"
+    DATABASE: str = "default"
+    KEY_PREFIX: str = "durable"
+    LEASE_SECONDS: float = 30
+    HEARTBEAT_SECONDS: float = 10
+    REAP_SECONDS: float = 5
+    POLL_SECONDS: float = 1
+    SHUTDOWN_GRACE_SECONDS: float = 25
+    MAX_CRASHES: int = 3
+    RETENTION_DAYS: float = 30
+    MAX_PAYLOAD_BYTES: int = 8 * 1024 * 1024
+    WARN_PAYLOAD_BYTES: int = 1024 * 1024
+    PREPARED_STATEMENTS: bool = False
+    """Prepare the engine's statements on its own connections; leave off behind PgBouncer before 1.21."""
+    VERSION: str | None = None
+    """Fingerprint of the deployed code; None: a hash of each workflow's module."""
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long before the end of its lease a worker stops writing: it must stop before others may start."""
+        return min(self.LEASE_SECONDS * 0.2, 5.0)
+
+
+KNOWN_KEYS = frozenset(field.name for field in fields(Settings))
+
+
+@cache
+def _read() -> Settings:
+    configured: dict[str, Any] = getattr(django_settings, "DURABLE", {})
+    return Settings(**{key: value for key, value in configured.items() if key in KNOWN_KEYS})
+
+
+def durable_settings() -> Settings:
+    """The settings in force; a change through ``override_settings`` is seen at once."""
+    return _read()
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DURABLE":
+        _read.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_durable.conf")

@@ -1,0 +1,62 @@
+"""Children: runs that a run starts, in the same commit as the journal entry that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+from ..exceptions import ChildFailed
+from .codec import decode, encode
+from .effects import Effect, Performed, Persist
+from .flow import Flow
+from .journal import ChildState, Entry, NewRun
+from .states import TERMINAL, EntryStatus, Kind, Status
+
+MakeRun = Callable[[str], NewRun]
+"""Builds the child for the path that starts it."""
+
+
+def start_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Performed | None, UUID]:
+    """Start a child and go on; its id."""
+    entry = flow.find(path, Kind.CHILD)
+    if entry is None:
+        flow.require_live()
+        child = make(path)
+        flow.pending.children.append(child)
+        entry = Entry(path, Kind.CHILD, EntryStatus.SUCCEEDED, value=encode(child.id))
+        flow.record(entry)
+        yield Persist()
+    return cast(UUID, decode(cast(str, entry.value)))
+
+
+def run_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Performed | None, Any]:
+    """Start a child, wait for it without holding anything, and return its value or raise ChildFailed."""
+    entry = flow.find(path, Kind.CHILD)
+    if entry is None:
+        flow.require_live()
+        child = make(path)
+        flow.pending.children.append(child)
+        entry = Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(child.id))
+        flow.record(entry)
+        flow.suspend(entry)
+    if entry.status == EntryStatus.WAITING:
+        flow.require_live()
+        state = flow.journal.child(path)
+        if state is None or state.status not in TERMINAL:
+            flow.suspend(entry)
+        entry = _ended(entry, state)
+        flow.record(entry)
+        yield Persist()
+    if entry.status == EntryStatus.FAILED:
+        status, error = decode(cast(str, entry.error))
+        raise ChildFailed(path, UUID(entry.awaits), status, error)
+    return decode(cast(str, entry.value))
+
+
+def _ended(entry: Entry, state: ChildState) -> Entry:
+    if state.status == Status.SUCCEEDED:
+        return replace(entry, status=EntryStatus.SUCCEEDED, value=state.output)
+    error = decode(state.error) if state.error else {"type": "RunCancelled", "message": "the child was cancelled"}
+    return replace(entry, status=EntryStatus.FAILED, error=encode([str(state.status), error]))

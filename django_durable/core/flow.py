@@ -1,0 +1,138 @@
+"""One attempt of a run as decisions: *value*, *run this* or *wait*. No I/O, no clock of its own.
+
+The step kinds (``steps``, ``sleeps``, ``events``, ``children``, ``values``) ask the flow what is journaled, tell
+it what to record, and yield effects that a driver executes. Once the flow has an outcome it is closed:
+every further call unwinds again without acting.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+from uuid import UUID
+
+from ..exceptions import ContextMisuse, RunTimeout, StepNameReused
+from .failures import describe
+from .journal import Entry, Journal, Write
+from .lease import Lease
+from .names import make_path
+from .outcomes import Blocked, Cancelled, Failed, Lost, Outcome, Released, Suspended
+from .retries import Retry
+from .states import BlockReason, EntryStatus, Kind
+from .stepping import running_step
+from .unwinding import Unwind
+
+
+@dataclass(slots=True, frozen=True)
+class RunInfo:
+    """What the flow needs to know of its run. ``deadline_at`` is the database's time."""
+
+    run_id: UUID
+    workflow: str
+    attempt: int = 1
+    root_id: UUID | None = None
+    deadline_at: datetime | None = None
+    max_payload_bytes: int | None = None
+
+
+class Flow:
+    """``pending`` is what the next commit will carry, ``outcome`` how the attempt ended (None: it has not)."""
+
+    __slots__ = ("_claimed", "counters", "is_replaying", "journal", "lease", "outcome", "pending", "random", "run", "step_retry")
+
+    def __init__(
+        self,
+        run: RunInfo,
+        journal: Journal,
+        lease: Lease,
+        step_retry: Retry | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.run = run
+        self.journal = journal
+        self.lease = lease
+        self.step_retry = step_retry or Retry()
+        self.random = chance
+        self.pending = Write()
+        self.outcome: Outcome | None = None
+        self.is_replaying = True
+        self.counters: dict[str, int] = {}
+        self._claimed: set[str] = set()
+
+    # --- identity ------------------------------------------------------------------------------
+
+    def claim(self, scope: str, name: str, key: object = None) -> str:
+        """The path of this call, which nobody in this run has used before. Raises StepNameReused, InvalidName."""
+        if self.outcome is not None:
+            raise Unwind
+        if running_step() is not None:
+            raise ContextMisuse(
+                f"ctx was used inside a step, at {name!r}. A step's function gets no ctx: call ctx from the workflow."
+            )
+        path = make_path(scope, name, key)
+        if path in self._claimed:
+            raise StepNameReused(path)
+        self._claimed.add(path)
+        return path
+
+    def count(self, scope: str, name: str) -> int:
+        """How many unnamed values of this sort were asked for in ``scope``, this one included."""
+        path = scope + name
+        self.counters[path] = turn = self.counters.get(path, 0) + 1
+        return turn
+
+    def find(self, path: str, kind: Kind) -> Entry | None:
+        """What is journaled at ``path``. An entry of another kind ends the attempt as ``blocked: diverged``."""
+        entry = self.journal.find(path)
+        if entry is None:
+            self.is_replaying = False
+        elif entry.kind != kind:
+            text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
+            self.end(Blocked(BlockReason.DIVERGED, text))
+        return entry
+
+    # --- acting --------------------------------------------------------------------------------
+
+    def require_live(self) -> None:
+        """Unwind where this attempt may start nothing new: lease over, asked to stop, past the deadline."""
+        lease, deadline_at = self.lease, self.run.deadline_at
+        if lease.is_over:
+            self.end(Lost())
+        if lease.cancel_requested:
+            self.end(Cancelled())
+        if lease.release_requested:
+            self.end(Released())
+        if deadline_at is not None and self.journal.now() >= deadline_at:
+            self.end(Failed(describe(RunTimeout(self.run.run_id))))
+
+    def record(self, entry: Entry) -> None:
+        """Journal ``entry`` with the next commit."""
+        self.journal.add(entry)
+        self.pending.entries[entry.path] = entry
+
+    def take_pending(self) -> Write:
+        """What is to be committed now; the next commit starts empty."""
+        write, self.pending = self.pending, Write()
+        return write
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def suspend(self, entry: Entry) -> NoReturn:
+        """End the attempt: the run waits for ``entry``, whose time (if it has one) bounds the wait."""
+        is_new = entry.path in self.pending.entries
+        self.end(
+            Suspended(
+                waiting_on=f"{'retry' if entry.status == EntryStatus.RETRYING else entry.kind}:{entry.path}",
+                wake_at=entry.wake_at,
+                wake_after=entry.wake_after if is_new and entry.wake_at is None else None,
+            )
+        )
+
+    def end(self, outcome: Outcome) -> NoReturn:
+        """Close the flow with ``outcome`` (the first one stands) and unwind the workflow."""
+        if self.outcome is None:
+            self.outcome = outcome
+        raise Unwind

@@ -1,0 +1,48 @@
+"""Names and keys that people choose, and the paths that are made of them.
+
+A path is what identifies a journal entry for good: ``import/rows[17]/save``. The characters that join it
+are escaped in names and keys, so that two different names can never make one path.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from ..exceptions import InvalidName
+
+NAME_MAX = 200
+PATH_MAX = 500
+"""Characters; an entry's path is part of an index, whose rows PostgreSQL caps at about 2,700 bytes."""
+
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_JOINERS = re.compile(r"[%/\[\]]")
+
+
+def check_name(what: str, name: object) -> str:
+    """``name`` if it is a fit name for ``what``; raises InvalidName for anything else."""
+    if not isinstance(name, str):
+        raise InvalidName(what, name, f"must be a string, not {type(name).__name__}")
+    if not name.strip():
+        raise InvalidName(what, name, "is empty")
+    if len(name) > NAME_MAX:
+        raise InvalidName(what, name, f"is longer than {NAME_MAX} characters")
+    if _UNFIT.search(name):
+        raise InvalidName(what, name, "has control characters or lone surrogates")
+    return name
+
+
+@lru_cache(maxsize=4096)
+def _escaped(what: str, name: str) -> str:
+    check_name(what, name)
+    return _JOINERS.sub(lambda match: f"%{ord(match.group()):02X}", name)
+
+
+def make_path(scope: str, name: str, key: object = None) -> str:
+    """The path of ``name`` (with ``key``) in ``scope``; raises InvalidName."""
+    path = scope + _escaped("name", name)
+    if key is not None:
+        path = f"{path}[{_escaped('key', str(key))}]"
+    if len(path) > PATH_MAX:
+        raise InvalidName("path", path, f"is longer than {PATH_MAX} characters")
+    return path

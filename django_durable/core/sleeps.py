@@ -1,0 +1,53 @@
+"""Sleeps: the first deadline stands, whatever is replayed, and no sleep ends early by the database's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from .flow import Flow
+from .journal import Entry
+from .states import EntryStatus, Kind
+
+
+def seconds_of(duration: timedelta | float, what: str) -> float:
+    """``duration`` in seconds. Raises TypeError for anything but a timedelta or a finite number."""
+    if isinstance(duration, timedelta):
+        return duration.total_seconds()
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or duration != duration:
+        raise TypeError(f"{what} takes a timedelta or seconds, not {duration!r}.")
+    if abs(duration) > MAX_SECONDS:
+        raise ValueError(f"{what} of {duration:g} seconds is beyond what a date can hold.")
+    return float(duration)
+
+
+MAX_SECONDS = 100 * 365 * 86400.0
+
+
+def sleep(flow: Flow, path: str, duration: timedelta | float) -> None:
+    """Wait ``duration`` (a timedelta or seconds) from the moment it is first reached."""
+    seconds = seconds_of(duration, "sleep")
+    _wait(flow, path, lambda: Entry(path, Kind.SLEEP, EntryStatus.WAITING, wake_after=max(seconds, 0.0)))
+
+
+def sleep_until(flow: Flow, path: str, when: datetime) -> None:
+    """Wait until ``when``, an aware datetime; one that has passed returns at once."""
+    if not isinstance(when, datetime) or when.tzinfo is None:
+        raise TypeError(f"sleep_until takes an aware datetime, not {when!r}.")
+    _wait(flow, path, lambda: Entry(path, Kind.SLEEP, EntryStatus.WAITING, wake_at=when))
+
+
+def _wait(flow: Flow, path: str, begin: Callable[[], Entry]) -> None:
+    entry = flow.find(path, Kind.SLEEP)
+    if entry is None:
+        flow.require_live()
+        entry = begin()
+        flow.record(entry)
+    if entry.status == EntryStatus.SUCCEEDED:
+        return
+    if entry.wake_after == 0 or (entry.wake_at is not None and flow.journal.now() >= entry.wake_at):
+        # Not worth a commit of its own: that the time has passed stays true.
+        flow.record(replace(entry, status=EntryStatus.SUCCEEDED))
+        return
+    flow.suspend(entry)

@@ -1,0 +1,72 @@
+"""The words for where a run or a journal entry stands. The transitions between them live in ``store``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Status of a run (see docs/state-machine.md)."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    BLOCKED = "blocked"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+LIVE = frozenset(Status) - TERMINAL
+
+
+class Phase(StrEnum):
+    """Which part of a run's life the next claim goes on with."""
+
+    FORWARD = "forward"
+    COMPENSATING = "compensating"
+    ON_FAILURE = "on_failure"
+
+
+class BlockReason(StrEnum):
+    """Why a run is ``blocked``: something is wrong with us or the deployment, not with the user's work."""
+
+    DIVERGED = "diverged"
+    UNDECODABLE = "undecodable"
+    UNKNOWN_WORKFLOW = "unknown_workflow"
+    CRASHED = "crashed"
+
+
+class Kind(StrEnum):
+    """What a journal entry records."""
+
+    STEP = "step"
+    SLEEP = "sleep"
+    EVENT = "event"
+    CHILD = "child"
+    VALUE = "value"
+
+
+class EntryStatus(StrEnum):
+    """How far a journal entry has come. ``waiting`` entries are what the run waits for."""
+
+    WAITING = "waiting"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class PayloadKind(StrEnum):
+    """The rows of text that belong to a run and are kept out of its hot row."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ERROR = "error"
+    RETRY = "retry"
+    """Why the attempt before this one failed; ``error`` is the outcome's."""
+    BLOCK = "block"
+    """What a person must know about why the run is blocked."""
+    PROGRESS = "progress"

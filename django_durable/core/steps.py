@@ -1,0 +1,102 @@
+"""Steps: the user's functions, run at least once, journaled exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ..exceptions import PayloadError, RunCancelled, StepFailed
+from .codec import decode, encode, is_plain
+from .effects import Effect, Perform, Performed, Persist, Raised, Returned
+from .failures import describe
+from .flow import Flow
+from .journal import Entry
+from .outcomes import Cancelled
+from .retries import Retry, retry_delay
+from .states import EntryStatus, Kind
+
+Steps = Generator[Effect, Performed | None, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class StepOptions:
+    """``timeout`` is seconds for one attempt; the other words are told in docs/workflows.md."""
+
+    retry: Retry | None = None
+    timeout: float | None = None
+    atomic: bool = False
+    ephemeral: bool = False
+
+    def __post_init__(self) -> None:
+        if self.atomic and self.ephemeral:
+            raise TypeError("A step is atomic or ephemeral, not both.")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
+
+
+PLAIN = StepOptions()
+
+
+def step(flow: Flow, path: str, fn: Callable[..., Any], args: tuple[Any, ...], options: StepOptions = PLAIN) -> Steps:
+    """The value that ``fn(*args)`` returned once. Raises StepFailed when its retries are used up."""
+    entry = flow.find(path, Kind.STEP)
+    if entry is not None:
+        if entry.status == EntryStatus.SUCCEEDED:
+            return decode(cast(str, entry.value))
+        if entry.status == EntryStatus.FAILED:
+            raise _failure(entry)
+        if entry.wake_at is not None and flow.journal.now() < entry.wake_at:
+            flow.suspend(entry)
+    attempt = entry.attempts + 1 if entry else 1
+    while True:
+        flow.require_live()
+        settle = _settle(flow, path, attempt)
+        performed = yield Perform(path, fn, args, attempt, options.timeout, settle if options.atomic else None)
+        if isinstance(performed, Returned):
+            try:
+                entry = settle(performed)
+            except PayloadError as error:
+                performed = Raised(error, performed.seconds)
+            else:
+                if not options.atomic:
+                    flow.record(entry)
+                    if not options.ephemeral:
+                        yield Persist()
+                return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
+        entry = _after_error(flow, path, attempt, cast(Raised, performed), options.retry or flow.step_retry)
+        flow.record(entry)
+        if entry.status == EntryStatus.RETRYING and entry.wake_after:
+            flow.suspend(entry)
+        yield Persist()
+        if entry.status == EntryStatus.FAILED:
+            raise _failure(entry) from cast(Raised, performed).error
+        attempt += 1
+
+
+def _settle(flow: Flow, path: str, attempt: int) -> Callable[[Returned], Entry]:
+    def settle(returned: Returned) -> Entry:
+        value = encode(returned.value, limit=flow.run.max_payload_bytes, root=f"result of step {path!r}")
+        return Entry(
+            path, Kind.STEP, EntryStatus.SUCCEEDED, attempts=attempt, value=value, seconds=returned.seconds
+        )
+
+    return settle
+
+
+def _after_error(flow: Flow, path: str, attempt: int, raised: Raised, retry: Retry) -> Entry:
+    error = raised.error
+    if isinstance(error, RunCancelled) and flow.lease.cancel_requested:
+        flow.end(Cancelled())
+    entry = Entry(
+        path, Kind.STEP, EntryStatus.FAILED, attempts=attempt, error=encode(describe(error)), seconds=raised.seconds
+    )
+    # A result that cannot be stored fails at once: the body has run, and would return the same again.
+    if not isinstance(error, PayloadError) and retry.allows(error, attempt):
+        delay = retry_delay(retry, error, attempt, flow.random)
+        entry = replace(entry, status=EntryStatus.RETRYING, wake_after=delay)
+    return entry
+
+
+def _failure(entry: Entry) -> StepFailed:
+    return StepFailed(entry.path, entry.attempts, decode(entry.error or "{}"))

@@ -1,0 +1,42 @@
+"""Values that differ each time one asks, made the same for every replay."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from .codec import decode, encode
+from .flow import Flow
+from .journal import Entry
+from .states import EntryStatus, Kind
+from .unwinding import Unwind
+
+
+def now(flow: Flow, scope: str) -> datetime:
+    """The time when this call was first reached; journaled with the next durable write."""
+    if flow.outcome is not None:
+        raise Unwind
+    # Escaped names never hold a bare "%", so no name that a person chose can be this path.
+    path = f"{scope}%now[{flow.count(scope, '%now')}]"
+    entry = flow.find(path, Kind.VALUE)
+    if entry is None:
+        entry = Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=encode(flow.journal.now()))
+        flow.record(entry)
+    return cast(datetime, decode(cast(str, entry.value)))
+
+
+def _digest(flow: Flow, scope: str, sort: str) -> bytes:
+    turn = flow.count(scope, sort)
+    return hashlib.sha256(f"{flow.run.run_id}\n{scope}\n{sort}\n{turn}".encode()).digest()
+
+
+def uuid4(flow: Flow, scope: str) -> UUID:
+    """A UUID drawn from the run's id, the scope and the count of such calls in it."""
+    return UUID(bytes=_digest(flow, scope, "uuid4")[:16], version=4)
+
+
+def random(flow: Flow, scope: str) -> float:
+    """A float in [0, 1), drawn as ``uuid4`` is (53 bits, as ``random.random`` has)."""
+    return (int.from_bytes(_digest(flow, scope, "random")[:8]) >> 11) * 2.0**-53

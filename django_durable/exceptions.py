@@ -1,0 +1,207 @@
+"""Every error that django_durable raises: each carries its data and owns its message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+
+class DurableError(Exception):
+    """Base of all errors of this package."""
+
+
+# --- declaring -------------------------------------------------------------------------------
+
+
+class WorkflowDefinitionError(DurableError, TypeError):
+    """A ``@durable_workflow`` declaration that can never work: raised at import."""
+
+
+class DuplicateWorkflow(WorkflowDefinitionError):
+    def __init__(self, name: str, first: str, second: str) -> None:
+        self.name = name
+        super().__init__(f"Two workflows are called {name!r}: {first} and {second}. Give one of them name=….")
+
+
+class InvalidSchedule(DurableError, ValueError):
+    """A cron expression, time zone or schedule option that can never fire."""
+
+    def __init__(self, expression: str, reason: str) -> None:
+        self.expression = expression
+        self.reason = reason
+        super().__init__(f"Schedule {expression!r}: {reason}")
+
+
+# --- starting and finding --------------------------------------------------------------------
+
+
+class UnknownWorkflow(DurableError, LookupError):
+    def __init__(self, name: str, close: Sequence[str] = ()) -> None:
+        self.name = name
+        hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+        super().__init__(f"No workflow is registered under {name!r}.{hint}")
+
+
+class RunNotFound(DurableError, LookupError):
+    def __init__(self, run_id: object) -> None:
+        self.run_id = run_id
+        super().__init__(f"There is no run {run_id}.")
+
+
+class InvalidInput(DurableError, TypeError):
+    """The input does not fit the workflow's signature or annotations."""
+
+    def __init__(self, workflow: str, problems: Sequence[str]) -> None:
+        self.workflow = workflow
+        self.problems = list(problems)
+        super().__init__(f"Input of {workflow}: " + "; ".join(problems))
+
+
+class IdempotencyConflict(DurableError):
+    """The idempotency key is taken: by another input, or at all with ``on_conflict="reject"``."""
+
+    def __init__(self, workflow: str, key: str, run_id: UUID, reason: str) -> None:
+        self.workflow, self.key, self.run_id, self.reason = workflow, key, run_id, reason
+        super().__init__(f"Idempotency key {key!r} of {workflow} belongs to run {run_id}: {reason}.")
+
+
+class PayloadError(DurableError, ValueError):
+    """A value that cannot be stored and come back exactly, with the path to the part that cannot."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class PayloadUndecodable(DurableError, ValueError):
+    """A stored payload that this code can no longer read (a tag or a type that is gone, damaged text)."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"Stored payload cannot be read: {reason}")
+
+
+# --- outcomes --------------------------------------------------------------------------------
+
+
+class RunFailed(DurableError):
+    """The run ended as ``failed``; ``error`` has ``type``, ``message`` and, where known, ``step``."""
+
+    def __init__(self, run_id: UUID, error: dict[str, Any]) -> None:
+        self.run_id = run_id
+        self.error = error
+        super().__init__(f"Run {run_id} failed: {error.get('type', 'Error')}: {error.get('message', '')}")
+
+
+class RunCancelled(DurableError):
+    """The run was cancelled."""
+
+    def __init__(self, run_id: object, reason: str = "") -> None:
+        self.run_id = run_id
+        self.reason = reason
+        super().__init__(f"Run {run_id} was cancelled" + (f": {reason}" if reason else "."))
+
+
+class ResultUnavailable(DurableError):
+    """``result()`` was asked where it could only hang."""
+
+
+class IllegalTransition(DurableError):
+    """A verb that the run's present status does not allow."""
+
+    def __init__(self, verb: str, run_id: UUID, status: str) -> None:
+        self.verb, self.run_id, self.status = verb, run_id, status
+        super().__init__(f"Run {run_id} is {status}: it cannot be {verb}.")
+
+
+# --- inside a workflow -----------------------------------------------------------------------
+
+
+class StepFailed(DurableError):
+    """A step whose retries are used up; raised at the ``ctx`` call that asked for it.
+
+    ``step`` is the path, ``attempts`` how often the body ran, ``error`` what the last attempt raised
+    (``type``, ``message``, ``traceback``).
+    """
+
+    def __init__(self, step: str, attempts: int, error: dict[str, Any]) -> None:
+        self.step, self.attempts, self.error = step, attempts, error
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"Step {step!r} failed after {tries}: {error.get('type')}: {error.get('message')}")
+
+
+class ChildFailed(DurableError):
+    """A child run that ended without a value: ``run_id``, ``status`` and the child's ``error``."""
+
+    def __init__(self, step: str, run_id: UUID, status: str, error: dict[str, Any]) -> None:
+        self.step, self.run_id, self.status, self.error = step, run_id, status, error
+        super().__init__(f"Child {step!r} ({run_id}) {status}: {error.get('type')}: {error.get('message')}")
+
+
+class EventTimeout(DurableError):
+    def __init__(self, path: str, event: str) -> None:
+        self.path, self.event = path, event
+        super().__init__(f"{path!r}: no event {event!r} came in time.")
+
+
+class StepTimeout(DurableError):
+    def __init__(self, path: str, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        super().__init__(f"Step {path!r} took longer than {seconds:g} s.")
+
+
+class RunTimeout(DurableError):
+    def __init__(self, run_id: object) -> None:
+        self.run_id = run_id
+        super().__init__(f"Run {run_id} passed its deadline.")
+
+
+class NonRetriableError(DurableError):
+    """Raise it in a step or workflow to give up at once, whatever the retry policy says."""
+
+
+class RetryLater(DurableError):
+    """Raise it in a step to say when the next attempt is due.
+
+    ``after`` is seconds (a number) or a ``timedelta``. The attempt counts like any other.
+    """
+
+    def __init__(self, message: str = "", *, after: Any) -> None:
+        self.after = after
+        super().__init__(message or f"retry after {after}")
+
+
+class StepNameReused(DurableError):
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path!r} was used twice in this run. Give each step its own name, or pass key= in a loop."
+        )
+
+
+class InvalidName(DurableError, ValueError):
+    """A step, event, tag or key name that is empty, too long or has control characters."""
+
+    def __init__(self, what: str, name: object, reason: str) -> None:
+        self.what, self.name, self.reason = what, name, reason
+        super().__init__(f"{what} {str(name)[:80]!r}: {reason}")
+
+
+class ContextMisuse(DurableError):
+    """A ``ctx`` call where it cannot work (inside a transaction, inside a step, after a suspension)."""
+
+
+class SuspensionSwallowed(DurableError):
+    """The workflow returned although it had been suspended: something caught the suspension."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"The workflow went on after it was suspended at {path!r}. Do not catch BaseException around ctx calls."
+        )
+
+
+class WriteLockHeldTooLong(DurableError):
+    """An atomic step on SQLite held the one write lock for longer than a lease allows; it was rolled back."""

@@ -1,0 +1,1 @@
+"""One attempt of one run: a claim goes in, an outcome comes out."""

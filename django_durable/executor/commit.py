@@ -1,0 +1,33 @@
+"""What a driver needs to make a write durable."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from asgiref.sync import sync_to_async
+
+from ..core.journal import Write
+from ..core.lease import Lease
+from ..store.committing import Receipt, write_batch
+from ..store.database import Database
+
+
+class Commit(Protocol):
+    """Writes are durable, or known to be lost, when these return. Raise what the write itself did wrong."""
+
+    def write(self, lease: Lease, write: Write) -> Receipt: ...
+
+    async def awrite(self, lease: Lease, write: Write) -> Receipt: ...
+
+
+class DirectCommit:
+    """Each write a batch of its own, on the caller's connection: for tests and for reading along."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def write(self, lease: Lease, write: Write) -> Receipt:
+        return write_batch(self._db, [(lease, write)])[lease.run_id]
+
+    async def awrite(self, lease: Lease, write: Write) -> Receipt:
+        return await sync_to_async(self.write, thread_sensitive=True)(lease, write)

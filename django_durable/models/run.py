@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from ..core.ids import uuid7
+from ..core.names import PATH_MAX
+from ..core.states import LIVE, TERMINAL, BlockReason, Phase, Status
+
+STATUS_LABELS = {
+    Status.SCHEDULED: _("scheduled"),
+    Status.QUEUED: _("queued"),
+    Status.RUNNING: _("running"),
+    Status.WAITING: _("waiting"),
+    Status.PAUSED: _("paused"),
+    Status.BLOCKED: _("blocked"),
+    Status.SUCCEEDED: _("succeeded"),
+    Status.FAILED: _("failed"),
+    Status.CANCELLED: _("cancelled"),
+}
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def live(self) -> RunQuerySet:
+        """Runs that are not over."""
+        return self.filter(status__in=sorted(LIVE))
+
+    def finished(self) -> RunQuerySet:
+        """Runs that are over: succeeded, failed or cancelled."""
+        return self.filter(status__in=sorted(TERMINAL))
+
+    def for_workflow(self, workflow: object) -> RunQuerySet:
+        """Runs of a workflow, given as the workflow or by its name."""
+        return self.filter(workflow=getattr(workflow, "name", workflow))
+
+    def tagged(self, *names: str) -> RunQuerySet:
+        """Runs that carry every one of these tags."""
+        found = self
+        for name in names:
+            found = found.filter(tags__name=name)
+        return found
+
+
+class Run(models.Model):
+    """One execution of a workflow: narrow and hot. Its input, output and errors are rows of ``Payload``.
+
+    Only ``store`` writes ``status``. The lease's columns stand in no index, so that renewing it is cheap.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workflow = models.CharField(_("workflow"), max_length=200)
+    queue = models.CharField(_("queue"), max_length=100)
+    priority = models.SmallIntegerField(_("priority"), default=0)
+    status = models.CharField(_("status"), max_length=10, choices=[(s.value, label) for s, label in STATUS_LABELS.items()])
+    phase = models.CharField(_("phase"), max_length=12, default=Phase.FORWARD, choices=[(p.value, p.value) for p in Phase])
+    attempt = models.SmallIntegerField(_("attempt"), default=1)
+    max_attempts = models.SmallIntegerField(null=True)
+    claims = models.IntegerField(_("claims"), default=0)
+    crashes = models.SmallIntegerField(_("crashes"), default=0)
+    suspect = models.BooleanField(default=False)
+    block_reason = models.CharField(max_length=20, blank=True, default="", choices=[(r.value, r.value) for r in BlockReason])
+    fingerprint = models.CharField(max_length=64, blank=True, default="")
+    waiting_on = models.CharField(_("waiting on"), max_length=PATH_MAX + 20, blank=True, default="")
+
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+    queued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(_("started"), null=True)
+    finished_at = models.DateTimeField(_("finished"), null=True)
+    wake_at = models.DateTimeField(_("wakes"), null=True)
+    deadline_at = models.DateTimeField(_("deadline"), null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+
+    lease_token = models.UUIDField(null=True)
+    leased_by = models.UUIDField(null=True)
+    lease_expires_at = models.DateTimeField(null=True)
+
+    # No constraint: children outlive a parent that retention has removed, and each insert would lock the parent.
+    parent = models.ForeignKey(
+        "self", models.DO_NOTHING, null=True, db_constraint=False, db_index=False, related_name="children"
+    )
+    parent_path = models.CharField(max_length=PATH_MAX, blank=True, default="")
+    root_id = models.UUIDField()
+    detached = models.BooleanField(default=False)
+
+    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
+        permissions = [("cancel_run", _("Can cancel runs")), ("resume_run", _("Can resume runs"))]
+        constraints = [
+            models.CheckConstraint(
+                name="durable_run_lease",
+                condition=Q(
+                    status=Status.RUNNING,
+                    lease_token__isnull=False,
+                    leased_by__isnull=False,
+                    lease_expires_at__isnull=False,
+                )
+                | (
+                    ~Q(status=Status.RUNNING)
+                    & Q(lease_token__isnull=True, leased_by__isnull=True, lease_expires_at__isnull=True)
+                ),
+            ),
+            models.CheckConstraint(
+                name="durable_run_finished",
+                condition=Q(status__in=sorted(TERMINAL), finished_at__isnull=False)
+                | Q(status__in=sorted(LIVE), finished_at__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="durable_run_scheduled", condition=~Q(status=Status.SCHEDULED) | Q(wake_at__isnull=False)
+            ),
+            models.CheckConstraint(
+                name="durable_run_queued", condition=~Q(status=Status.QUEUED) | Q(queued_at__isnull=False)
+            ),
+            models.CheckConstraint(
+                name="durable_run_waiting", condition=~Q(status=Status.WAITING) | ~Q(waiting_on="")
+            ),
+            models.CheckConstraint(
+                name="durable_run_blocked",
+                condition=Q(status=Status.BLOCKED) & ~Q(block_reason="") | ~Q(status=Status.BLOCKED) & Q(block_reason=""),
+            ),
+            models.CheckConstraint(name="durable_run_attempt", condition=Q(attempt__gte=1)),
+        ]
+        indexes = [
+            # Each is partial on statuses that a run leaves again: ten million finished runs are in none of them.
+            models.Index(
+                "queue",
+                F("priority").desc(),
+                "queued_at",
+                name="durable_run_ready",
+                condition=Q(status=Status.QUEUED),
+            ),
+            models.Index(
+                fields=["queued_at"],
+                name="durable_run_suspect",
+                condition=Q(status=Status.QUEUED, suspect=True),
+            ),
+            models.Index(
+                fields=["wake_at"],
+                name="durable_run_due",
+                condition=Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__isnull=False),
+            ),
+            models.Index(fields=["leased_by"], name="durable_run_leased", condition=Q(status=Status.RUNNING)),
+            models.Index(
+                fields=["status", "id"],
+                name="durable_run_attention",
+                condition=Q(status__in=[Status.PAUSED, Status.BLOCKED, Status.FAILED]),
+            ),
+            models.Index(fields=["parent", "parent_path"], name="durable_run_parent", condition=Q(parent__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.id}"

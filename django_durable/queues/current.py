@@ -1,0 +1,42 @@
+"""The queue that the settings name, one for each process."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from ..conf import durable_settings
+from .base import Queue
+from .database import DatabaseQueue
+
+DJANGO_REDIS = "django_redis.cache.RedisCache"
+
+
+def queue_kind() -> str:
+    """``redis`` or ``database``: as set, else redis where ``REDIS_CACHE`` names a django-redis alias."""
+    settings = durable_settings()
+    if settings.QUEUE is not None:
+        return settings.QUEUE
+    backend = django_settings.CACHES.get(settings.REDIS_CACHE, {}).get("BACKEND", "")
+    return "redis" if backend == DJANGO_REDIS else "database"
+
+
+@cache
+def current_queue() -> Queue:
+    """The queue of this process. Built at first use, again after its settings were changed (in tests)."""
+    if queue_kind() == "redis":
+        from .redis import RedisQueue
+
+        settings = durable_settings()
+        return RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)
+    return DatabaseQueue()
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in ("DURABLE", "CACHES"):
+        current_queue.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_durable.queues")

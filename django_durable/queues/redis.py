@@ -1,0 +1,137 @@
+"""The Redis queue: lists of run ids, three bands for each queue. The only file that speaks Redis (6.2 and newer)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import redis
+from django_redis import get_redis_connection
+
+from ..core import clock
+from .ready import Ready
+
+logger = logging.getLogger("django_durable.queues")
+
+T = TypeVar("T")
+PUSH_SECONDS = 0.2
+"""A web request must not wait longer than this for a hint."""
+BREAK_SECONDS = 1.0
+"""How long Redis is left alone after it failed."""
+BLOCK_SECONDS = 1.0
+LIST_LIMIT = 100_000
+"""A list is a window on the database, not a mirror of it; beyond this length pushes are dropped."""
+BANDS = ("high", "normal", "low")
+
+
+def band_of(priority: int) -> str:
+    """Priorities are exact in the database and three bands here."""
+    return "high" if priority > 0 else "low" if priority < 0 else "normal"
+
+
+class RedisQueue:
+    """Ids of ready runs in lists ``<prefix>:{<queue>}:<band>``; the braces keep a queue in one cluster slot."""
+
+    def __init__(self, cache: str, prefix: str) -> None:
+        self._cache = cache
+        self._prefix = prefix
+        self._clients: dict[float, Any] = {}
+        self._mutex = threading.Lock()
+        self._broken_until = 0.0
+        self._closed = threading.Event()
+
+    @property
+    def gives_hints(self) -> bool:
+        return clock.monotonic() >= self._broken_until
+
+    def push(self, runs: Sequence[Ready]) -> None:
+        if not runs or not self.gives_hints:
+            return
+        lists: dict[str, list[str]] = defaultdict(list)
+        for run in runs:
+            lists[self._key(run.queue, band_of(run.priority))].append(str(run.id))
+
+        def send() -> None:
+            pipeline = self._client(PUSH_SECONDS).pipeline(transaction=False)
+            for key, ids in lists.items():
+                pipeline.rpush(key, *ids)
+                pipeline.ltrim(key, 0, LIST_LIMIT - 1)
+            pipeline.execute()
+
+        self._guarded(send, None)
+
+    def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
+        if not self.gives_hints:
+            self._closed.wait(timeout)
+            return []
+        keys = [self._key(queue, band) for band in BANDS for queue in queues]
+        found = self._guarded(lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
+        return [run_id for run_id in map(_read, found) if run_id is not None]
+
+    def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
+        client = self._client(BLOCK_SECONDS + 5)
+        first = client.blpop(keys, timeout=max(timeout, 0.01))
+        if first is None:
+            return []
+        found: list[bytes] = [first[1]]
+        for key in keys[keys.index(_text(first[0])) :]:
+            if len(found) < limit:
+                found += client.lpop(key, limit - len(found)) or []
+        return found
+
+    def length(self, queue: str) -> int:
+        client = self._client(PUSH_SECONDS)
+        return sum(client.llen(self._key(queue, band)) for band in BANDS)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _key(self, queue: str, band: str) -> str:
+        return f"{self._prefix}:{{{queue}}}:{band}"
+
+    def _guarded(self, call: Callable[[], T], otherwise: T) -> T:
+        try:
+            return call()
+        except (redis.RedisError, OSError) as error:
+            if self.gives_hints:
+                logger.warning("redis is out of reach, working from the database: %s", error)
+            self._broken_until = clock.monotonic() + BREAK_SECONDS
+            return otherwise
+
+    def _client(self, socket_timeout: float) -> Any:
+        """A client whose socket time-out fits its use.
+
+        django-redis shares one pool for each URL, with whatever options came first, and redis-py 8 times out
+        after 5 s: so the pools are ours, with the alias's connection class and arguments.
+        """
+        with self._mutex:
+            client = self._clients.get(socket_timeout)
+            if client is None:
+                shared = get_redis_connection(self._cache).connection_pool
+                arguments = {
+                    name: value
+                    for name, value in shared.connection_kwargs.items()
+                    if name not in ("maint_notifications_pool_handler", "himport_registry")
+                }
+                arguments |= {"socket_timeout": socket_timeout, "socket_connect_timeout": min(socket_timeout, 2.0)}
+                arguments["retry"] = None
+                pool = redis.ConnectionPool(connection_class=shared.connection_class, **arguments)
+                client = self._clients[socket_timeout] = redis.Redis(connection_pool=pool)
+            return client
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _read(value: bytes | str) -> UUID | None:
+    """The id in a list element; what is no id was put there by somebody else and is dropped."""
+    try:
+        return UUID(_text(value))
+    except ValueError:
+        logger.warning("a list of ready runs held something that is no run id; dropped")
+        return None

@@ -1,0 +1,161 @@
+"""Claims: runs that this process may work on, with what is durable of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from ..core import clock
+from ..core.clock import DatabaseClock
+from ..core.journal import ChildState, Entry, MemoryJournal, SentEvent
+from ..core.lease import Lease
+from ..core.states import EntryStatus, Kind, Phase
+from .database import Database, Row
+from .sql import claims as sql
+
+
+@dataclass(slots=True, frozen=True)
+class Claimant:
+    """Who claims: the process's id (fresh for each process), its queues, and the workflows that it knows by name."""
+
+    id: UUID
+    queues: tuple[str, ...]
+    workflows: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """One claimed run. ``input`` is encoded text, None where retention or damage took it."""
+
+    lease: Lease
+    workflow: str
+    attempt: int
+    max_attempts: int | None
+    phase: str
+    deadline_at: datetime | None
+    root_id: UUID
+    queue: str
+    priority: int
+    claims: int
+    fingerprint: str
+    parent_id: UUID | None
+    input: str | None
+    journal: MemoryJournal
+    pending_error: str | None = None
+    """The failure that the run will end with once ``on_failure`` is through."""
+
+    @property
+    def run_id(self) -> UUID:
+        return self.lease.run_id
+
+
+def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
+    """Claim those of ``ids`` that are still queued. ``lease`` is seconds."""
+    if not ids:
+        return []
+    return _claim(db, who, sql.claim_ids(db.dialect), lease, time, ids=db.dialect.list(ids))
+
+
+def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
+    """Claim up to ``limit`` runs of the claimant's queues that are queued or due, best first."""
+    queues = db.dialect.list(who.queues)
+    return _claim(db, who, sql.claim_next(db.dialect), lease, time, limit=limit, queues=queues)
+
+
+def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:
+    """Claim one run that is suspected of killing its process."""
+    queues = db.dialect.list(who.queues)
+    return _claim(db, who, sql.claim_suspect(db.dialect), lease, time, limit=1, queues=queues)
+
+
+def _claim(
+    db: Database, who: Claimant, statement: str, lease: float, time: DatabaseClock, **parameters: object
+) -> list[Claim]:
+    if not who.workflows:
+        return []
+    # The lease is counted from before the statement was sent: the local end is never later than the stored one.
+    ends = clock.monotonic() + lease
+    rows = db.rows(
+        statement,
+        worker=db.dialect.key(who.id),
+        workflows=db.dialect.list(who.workflows),
+        lease=float(lease),
+        **parameters,
+    )
+    if not rows:
+        return []
+    time.observe(cast(datetime, db.dialect.read_instant(rows[0][14])))
+    claims = [_read_claim(db, row, ends, time) for row in rows]
+    _load(db, [claim for claim in claims if claim.claims > 1], time)
+    return claims
+
+
+def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Claim:
+    d = db.dialect
+    lease = Lease(d.read_key(row[0]), d.read_key(row[1]), ends, cancel_requested=row[11] is not None)
+    return Claim(
+        lease=lease,
+        workflow=row[2],
+        attempt=row[3],
+        max_attempts=row[4],
+        phase=row[5],
+        deadline_at=d.read_instant(row[6]),
+        root_id=d.read_key(row[7]),
+        queue=row[8],
+        priority=row[9],
+        claims=row[10],
+        fingerprint=row[12],
+        parent_id=None if row[13] is None else d.read_key(row[13]),
+        input=row[15],
+        journal=MemoryJournal(now=time.now),
+    )
+
+
+def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
+    """Read journals, events and ended children, in statements after the claim: its own snapshot is too old.
+
+    A run that was never claimed before has no journal; an event that it was sent already is found when it suspends.
+    """
+    if not claims:
+        return
+    d = db.dialect
+    ids = d.list([claim.run_id for claim in claims])
+    entries: dict[UUID, dict[str, Entry]] = defaultdict(dict)
+    for row in db.rows(sql.load_journal(d), ids=ids):
+        entries[d.read_key(row[0])][row[1]] = Entry(
+            path=row[1],
+            seq=row[2],
+            kind=Kind(row[3]),
+            status=EntryStatus(row[4]),
+            attempts=row[5],
+            value=row[6],
+            error=row[7],
+            wake_at=d.read_instant(row[8]),
+            awaits=row[9],
+        )
+    events: dict[UUID, list[SentEvent]] = defaultdict(list)
+    for row in db.rows(sql.load_events(d), ids=ids):
+        sent_at = cast(datetime, d.read_instant(row[4]))
+        events[d.read_key(row[0])].append(SentEvent(row[1], row[2], row[3], sent_at))
+    waits = {run_id for run_id, found in entries.items() if any(_waits_for_child(entry) for entry in found.values())}
+    children: dict[UUID, dict[str, ChildState]] = defaultdict(dict)
+    if waits:
+        for row in db.rows(sql.load_children(d), ids=d.list(waits)):
+            children[d.read_key(row[0])][row[1]] = ChildState(d.read_key(row[2]), row[3], row[4], row[5])
+    ending = [claim for claim in claims if claim.phase != Phase.FORWARD]
+    errors: dict[UUID, str] = {}
+    if ending:
+        rows = db.rows(sql.load_errors(d), ids=d.list([claim.run_id for claim in ending]))
+        errors = {d.read_key(run_id): text for run_id, text in rows}
+    for claim in claims:
+        run_id = claim.run_id
+        claim.pending_error = errors.get(run_id)
+        claim.journal = MemoryJournal(entries[run_id], events[run_id], children[run_id], now=time.now)
+
+
+def _waits_for_child(entry: Entry) -> bool:
+    return entry.kind == Kind.CHILD and entry.status == EntryStatus.WAITING

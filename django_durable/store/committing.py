@@ -1,0 +1,243 @@
+"""What many runs made durable in one go: one transaction, each run fenced by its own token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from ..core.codec import encode
+from ..core.journal import Entry, Write
+from ..core.lease import Lease
+from ..core.outcomes import (
+    Blocked,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Lost,
+    Released,
+    Retried,
+    Suspended,
+)
+from ..core.states import PayloadKind, Phase, Status
+from ..queues.ready import Ready
+from .database import Database, Row, as_json
+from .dialects import Dialect
+from .sql import commits, leases
+from .starting import run_row
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What became of one run's write. ``status`` is the run's new one, None while it goes on running.
+
+    Not held and not lost: somebody held the row; the write goes into the next batch.
+    """
+
+    is_held: bool = False
+    is_lost: bool = False
+    cancelling: bool = False
+    status: str | None = None
+    parent_id: UUID | None = None
+    ready: list[Ready] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The rows of a batch by statement, ready to be sent."""
+
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    payloads: list[dict[str, Any]] = field(default_factory=list)
+    leaving: list[dict[str, Any]] = field(default_factory=list)
+    suspending: list[dict[str, Any]] = field(default_factory=list)
+    children: list[dict[str, Any]] = field(default_factory=list)
+    consumed: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.suspending or self.children or self.consumed)
+
+
+def write_batch(
+    db: Database, writes: Sequence[tuple[Lease, Write]], *, clears_suspicion: bool = False
+) -> dict[UUID, Receipt]:
+    """Make the writes durable, each run at most once in ``writes``; a receipt for each.
+
+    Raises what the database raises: then nothing of the batch is known to be stored.
+    """
+    d = db.dialect
+    batch = _Batch()
+    for lease, write in writes:
+        _gather(d, batch, lease, write)
+    receipts = {lease.run_id: Receipt() for lease, _ in writes}
+    if batch.is_plain and d.has_writing_ctes and not clears_suspicion:
+        _take_rows(d, receipts, db.rows(commits.write_at_once(d), **_parameters(batch)))
+    else:
+        with db.transaction():
+            _write_in_turn(db, batch, receipts, clears_suspicion)
+    _find_lost(db, writes, receipts)
+    return receipts
+
+
+def _parameters(batch: _Batch) -> dict[str, str]:
+    return {
+        "claims": as_json(batch.claims),
+        "entries": as_json(batch.entries),
+        "payloads": as_json(batch.payloads),
+        "leaving": as_json(batch.leaving),
+    }
+
+
+def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], clears_suspicion: bool) -> None:
+    d = db.dialect
+    fenced = db.rows(commits.fence(d), claims=as_json(batch.claims))
+    for run_id, _, cancelling in fenced:
+        receipt = receipts[d.read_key(run_id)]
+        receipt.is_held, receipt.cancelling = True, bool(cancelling)
+    if not fenced:
+        return
+    held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
+
+    def send(statement: str, **rows: list[dict[str, Any]]) -> list[Row]:
+        name, values = next(iter(rows.items())) if rows else ("", [None])
+        if not values:
+            return []
+        parameters = {name: as_json(values)} if name else {}  # type: ignore[arg-type]
+        return db.rows(commits.with_held(d, statement), held=held, **parameters)
+
+    send(commits.insert_entries(d), entries=batch.entries)
+    send(commits.upsert_payloads(d), payloads=batch.payloads)
+    if clears_suspicion:
+        send(commits.clear_suspicion())
+    send(commits.consume_events(d), consumed=batch.consumed)
+    for row in send(commits.insert_children(d), children=batch.children):
+        if row[3] == Status.QUEUED:
+            _parent_of(d, batch, receipts, row[0]).ready.append(Ready(d.read_key(row[0]), row[1], row[2]))
+    send(commits.insert_child_inputs(d), children=batch.children)
+    for row in send(commits.leave(d), leaving=batch.leaving) + send(commits.suspend(d), suspending=batch.suspending):
+        _take_status(d, receipts[d.read_key(row[0])], row[0], *row[1:])
+
+
+def _parent_of(d: Dialect, batch: _Batch, receipts: dict[UUID, Receipt], child: Any) -> Receipt:
+    child_key = d.key(d.read_key(child))
+    parent = next(row["parent_id"] for row in batch.children if row["id"] == child_key)
+    return receipts[UUID(parent)]
+
+
+def _take_rows(d: Dialect, receipts: dict[UUID, Receipt], rows: list[Row]) -> None:
+    for run_id, cancelling, status, parent_id, queue, priority in rows:
+        receipt = receipts[d.read_key(run_id)]
+        receipt.is_held, receipt.cancelling = True, bool(cancelling)
+        if status is not None:
+            _take_status(d, receipt, run_id, status, parent_id, queue, priority)
+
+
+def _take_status(
+    d: Dialect, receipt: Receipt, run_id: Any, status: str, parent_id: Any, queue: str, priority: int
+) -> None:
+    receipt.status = status
+    receipt.parent_id = None if parent_id is None else d.read_key(parent_id)
+    if status == Status.QUEUED:
+        receipt.ready.append(Ready(d.read_key(run_id), queue, priority))
+
+
+def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: dict[UUID, Receipt]) -> None:
+    """A row that the fence skipped may merely be held by somebody: only another token means that it is lost."""
+    missing = [lease for lease, _ in writes if not receipts[lease.run_id].is_held]
+    if not missing:
+        return
+    kept = still_held(db, missing)
+    for lease in missing:
+        receipts[lease.run_id].is_lost = lease.run_id not in kept
+
+
+def still_held(db: Database, held: Sequence[Lease]) -> set[UUID]:
+    """Which of these runs still carry our token."""
+    d = db.dialect
+    return {d.read_key(row[0]) for row in db.rows(leases.still_held(d), claims=claim_rows(d, held))}
+
+
+def claim_rows(d: Dialect, held: Sequence[Lease]) -> str:
+    """Run ids and tokens for ``leases.CLAIM``."""
+    return as_json([{"id": d.key(lease.run_id), "token": d.key(lease.token)} for lease in held])
+
+
+def _gather(d: Dialect, batch: _Batch, lease: Lease, write: Write) -> None:
+    run_id = d.key(lease.run_id)
+    batch.claims.append({"id": run_id, "token": d.key(lease.token)})
+    for entry in write.entries.values():
+        batch.entries.append(_entry_row(d, run_id, entry))
+    for child in write.children:
+        batch.children.append(run_row(d, child))
+    for event_id, path in write.consumed.items():
+        batch.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
+    if write.progress is not None:
+        batch.payloads.append({"run_id": run_id, "kind": PayloadKind.PROGRESS, "data": write.progress})
+    _gather_outcome(d, batch, run_id, write)
+
+
+def _entry_row(d: Dialect, run_id: Any, entry: Entry) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "path": entry.path,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "status": entry.status,
+        "attempts": entry.attempts,
+        "value": entry.value,
+        "error": entry.error,
+        "seconds": entry.seconds,
+        "wake_at": d.instant(entry.wake_at),
+        "wake_after": entry.wake_after,
+        "awaits": entry.awaits,
+    }
+
+
+def _gather_outcome(d: Dialect, batch: _Batch, run_id: Any, write: Write) -> None:
+    def payload(kind: PayloadKind, data: str) -> None:
+        batch.payloads.append({"run_id": run_id, "kind": kind, "data": data})
+
+    def leave(status: Status, reason: str = "", fingerprint: str = "", phase: Phase | None = None) -> None:
+        batch.leaving.append(
+            {"run_id": run_id, "status": status, "block_reason": reason, "fingerprint": fingerprint, "phase": phase}
+        )
+
+    match write.outcome:
+        case None | Lost():
+            pass
+        case Completed(output):
+            leave(Status.SUCCEEDED)
+            payload(PayloadKind.OUTPUT, output)
+        case Failed(error):
+            leave(Status.FAILED)
+            payload(PayloadKind.ERROR, encode(error))
+        case Ending(error):
+            leave(Status.QUEUED, phase=Phase.ON_FAILURE)
+            payload(PayloadKind.ERROR, encode(error))
+        case Cancelled():
+            leave(Status.CANCELLED)
+        case Released():
+            leave(Status.QUEUED)
+        case Blocked(reason, text, fingerprint):
+            leave(Status.BLOCKED, reason, fingerprint)
+            payload(PayloadKind.BLOCK, encode({"message": text}))
+        case Suspended(waiting_on, wake_at, wake_after):
+            batch.suspending.append(_wait_row(d, run_id, waiting_on, wake_at, wake_after, None))
+        case Retried(error, attempt, delay):
+            batch.suspending.append(_wait_row(d, run_id, "retry:run", None, delay, attempt))
+            payload(PayloadKind.RETRY, encode(error))
+
+
+def _wait_row(
+    d: Dialect, run_id: Any, waiting_on: str, wake_at: Any, wake_after: float | None, attempt: int | None
+) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "waiting_on": waiting_on,
+        "wake_at": d.instant(wake_at),
+        "wake_after": wake_after,
+        "attempt": attempt,
+    }

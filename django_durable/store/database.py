@@ -1,0 +1,105 @@
+"""Handles on the database: Django's own connection of this thread, or a private one of the engine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..conf import durable_settings
+from .dialects import Dialect, dialect_of
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """Runs rendered SQL. ``rows`` is one round trip; ``transaction`` groups several."""
+
+    def __init__(self, alias: str | None = None) -> None:
+        self.alias = alias or durable_settings().DATABASE or DEFAULT_DB_ALIAS
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        return connections[self.alias]
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialect_of(self.connection.vendor)
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        """Execute one statement with named parameters; the rows that it returns, if it returns any."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """A transaction, or a savepoint where the caller is in one already."""
+        return transaction.atomic(using=self.alias)
+
+
+class PrivateDatabase(Database):
+    """A connection of the engine's own: outside any pool, autocommit, READ COMMITTED whatever the project's default.
+
+    Threads may hand it on but not share it: ``lock`` is held for each statement or transaction.
+    """
+
+    def __init__(self, alias: str | None = None) -> None:
+        super().__init__(alias)
+        self._wrapper = _private_copy(connections[self.alias])
+        self.lock = threading.RLock()
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        return self._wrapper
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        with self.lock:
+            return super().rows(sql, **parameters)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self.lock, self._wrapper.cursor() as cursor:
+            cursor.execute(self.dialect.begin)
+            try:
+                yield
+            except BaseException:
+                self._roll_back()
+                raise
+            cursor.execute("COMMIT")
+
+    def _roll_back(self) -> None:
+        try:
+            with self._wrapper.cursor() as cursor:
+                cursor.execute("ROLLBACK")
+        except Exception:
+            # The connection is gone, and the transaction with it.
+            self._wrapper.close()
+
+    def close(self) -> None:
+        """Drop the connection; the next statement opens a new one."""
+        with self.lock:
+            self._wrapper.close()
+
+
+def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    copy = original.copy()
+    options = dict(copy.settings_dict.get("OPTIONS") or {})
+    if copy.vendor == "postgresql":
+        options.pop("pool", None)
+        options.pop("isolation_level", None)
+        options["server_side_binding"] = True
+        if durable_settings().PREPARED_STATEMENTS:
+            options["prepare_threshold"] = 2
+    copy.settings_dict = {**copy.settings_dict, "OPTIONS": options, "AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
+    copy.inc_thread_sharing()
+    return copy
+
+
+def as_json(rows: list[dict[str, Any]]) -> str:
+    """Rows for ``Dialect.recordset``."""
+    return json.dumps(rows, separators=(",", ":"))

@@ -1,0 +1,130 @@
+"""What differs between databases, as fragments that the named SQL in ``store.sql`` is rendered with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from ..core import clock
+
+
+class PostgreSQL:
+    """PostgreSQL 14 and newer through psycopg 3."""
+
+    vendor: ClassVar[str] = "postgresql"
+    has_writing_ctes: ClassVar[bool] = True
+    begin: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    updated: ClassVar[str] = "r"
+    """What RETURNING calls the row that an UPDATE of runs AS r has written."""
+    new_token: ClassVar[str] = "gen_random_uuid()"  # noqa: S105  (SQL, not a secret)
+    # Ordered by primary key and without waiting: batches that wait for rows deadlock with the heartbeat.
+    lock: ClassVar[str] = "FOR NO KEY UPDATE SKIP LOCKED"
+    lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r SKIP LOCKED"
+    wait_lock: ClassVar[str] = "FOR NO KEY UPDATE"
+
+    @property
+    def now(self) -> str:
+        # Not now(), which stands still in a transaction, and not clock_timestamp(), which no index can serve.
+        seconds = clock.offset().total_seconds()
+        return f"(statement_timestamp() + interval '{seconds} seconds')" if seconds else "statement_timestamp()"
+
+    def later(self, seconds: str) -> str:
+        return f"({self.now} + {seconds} * interval '1 second')"
+
+    def least(self, first: str, second: str) -> str:
+        return f"LEAST({first}, {second})"
+
+    def among(self, parameter: str) -> str:
+        return f"= ANY(%({parameter})s)"
+
+    def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
+        """``parameter`` (JSON array of objects) as a table with these columns; one parameter, however many rows."""
+        described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        return f"json_to_recordset(%({parameter})s::json) AS {alias}({described})"
+
+    def list(self, values: Iterable[Any]) -> Any:
+        return list(values)
+
+    def key(self, value: UUID | None) -> Any:
+        return None if value is None else str(value)
+
+    def instant(self, value: datetime | None) -> Any:
+        return None if value is None else value.isoformat()
+
+    def read_key(self, value: Any) -> UUID:
+        return value  # type: ignore[no-any-return]
+
+    def read_instant(self, value: Any) -> datetime | None:
+        return value  # type: ignore[no-any-return]
+
+
+class SQLite:
+    """SQLite 3.37 and newer. One writer at a time: BEGIN IMMEDIATE takes the place of every row lock."""
+
+    vendor: ClassVar[str] = "sqlite"
+    has_writing_ctes: ClassVar[bool] = False
+    begin: ClassVar[str] = "BEGIN IMMEDIATE"
+    updated: ClassVar[str] = "django_durable_run"
+    new_token: ClassVar[str] = "lower(hex(randomblob(16)))"  # noqa: S105  (SQL, not a secret)
+    lock: ClassVar[str] = ""
+    lock_runs: ClassVar[str] = ""
+    wait_lock: ClassVar[str] = ""
+
+    def _moved(self, *modifiers: str) -> str:
+        seconds = clock.offset().total_seconds()
+        moves = ([f"'{seconds:+f} seconds'"] if seconds else []) + list(modifiers)
+        # %% because the text passes through parameter formatting.
+        return "strftime(" + ", ".join(["'%%Y-%%m-%%d %%H:%%M:%%f'", "'now'", *moves]) + ")"
+
+    @property
+    def now(self) -> str:
+        return self._moved()
+
+    def later(self, seconds: str) -> str:
+        # printf, because SQLite writes small floats with an exponent, which its date functions do not read.
+        moved = self._moved(f"printf('%%+.6f seconds', {seconds})")
+        return f"(CASE WHEN {seconds} IS NOT NULL THEN {moved} END)"
+
+    def least(self, first: str, second: str) -> str:
+        # SQLite's min() of two is NULL when one of them is.
+        return f"coalesce(min({first}, {second}), {first}, {second})"
+
+    def among(self, parameter: str) -> str:
+        return f"IN (SELECT value FROM json_each(%({parameter})s))"
+
+    def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
+        chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
+        return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
+
+    def list(self, values: Iterable[Any]) -> Any:
+        return json.dumps([self.key(value) if isinstance(value, UUID) else value for value in values])
+
+    def key(self, value: UUID | None) -> Any:
+        return None if value is None else value.hex
+
+    def instant(self, value: datetime | None) -> Any:
+        return None if value is None else value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+
+    def read_key(self, value: Any) -> UUID:
+        return UUID(value)
+
+    def read_instant(self, value: Any) -> datetime | None:
+        # Plain columns come back converted (Django registers converters for declared types), expressions as text.
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+Dialect = PostgreSQL | SQLite
+DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSQL(), "sqlite": SQLite()}
+
+
+def dialect_of(vendor: str) -> Dialect:
+    """The dialect for Django's ``connection.vendor``. Raises NotImplementedError for databases we do not speak."""
+    try:
+        return DIALECTS[vendor]
+    except KeyError:
+        raise NotImplementedError(f"django_durable runs on PostgreSQL and SQLite, not on {vendor}.") from None

@@ -1,0 +1,30 @@
+"""Idempotency keys: the unique row decides who starts, also among transactions that are still open."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ..models import IdempotencyKey
+from .database import Database
+from .sql import keys as sql
+
+
+def take_key(
+    db: Database, workflow: str, key: str, key_hash: str, run_id: UUID, input_hash: str, ttl: float
+) -> IdempotencyKey | None:
+    """Take the key for ``run_id``, or the row of who has it. ``ttl`` is seconds. Needs a transaction.
+
+    The INSERT waits for a transaction that is about to take the same key; an expired key is taken over by an
+    UPDATE that is guarded by its expiry, so that of two who see it expired one wins.
+    """
+    values = {
+        "workflow": workflow,
+        "key": key,
+        "key_hash": key_hash,
+        "run_id": db.dialect.key(run_id),
+        "input_hash": input_hash,
+        "ttl": float(ttl),
+    }
+    if db.rows(sql.insert_key(db.dialect), **values) or db.rows(sql.take_over_key(db.dialect), **values):
+        return None
+    return IdempotencyKey.objects.using(db.alias).get(workflow=workflow, key_hash=key_hash)

@@ -1,0 +1,95 @@
+"""What keeps runs moving whoever dies: wake, promote, reap, release, and the sweep for wakes that were never sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from ..core.lease import Lease
+from ..core.states import Status
+from ..queues.ready import Ready
+from .committing import claim_rows
+from .database import Database, Row, as_json
+from .sql import leases, waits
+
+
+class Taken(NamedTuple):
+    """A run whose lease was taken away; ``status`` is queued, or blocked after too many crashes."""
+
+    ready: Ready
+    status: str
+    suspect: bool
+    workflow: str
+
+
+def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
+    return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
+
+
+def wake(db: Database, run_id: UUID) -> list[Ready]:
+    """Queue the run if it waits for something that has happened: after the commit of what happened.
+
+    Two statements in a transaction of their own. The first waits for the row, the second starts when the row is
+    ours: the suspension that held it is then seen (models: wake.pml, variants WAKE=1, 4 and 5 lose the wake-up).
+    """
+    d = db.dialect
+    with db.transaction():
+        db.rows(waits.lock_run(d), id=d.key(run_id))
+        return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
+
+
+def promote(db: Database, limit: int) -> list[Ready]:
+    """Due → queued, up to ``limit``."""
+    return _ready(db, db.rows(waits.promote(db.dialect), limit=limit))
+
+
+def sweep(db: Database, limit: int) -> list[Ready]:
+    """Wake runs whose reason to go on has come while whoever should have woken them died."""
+    found = db.rows(waits.find_overslept(db.dialect), limit=limit)
+    return [ready for row in found for ready in wake(db, db.dialect.read_key(row[0]))]
+
+
+def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, bool]:
+    """Extend our leases by ``lease`` seconds from now: the runs renewed, each with whether it is asked to cancel."""
+    rows = db.rows(leases.renew(db.dialect), claims=claim_rows(db.dialect, held), lease=float(lease))
+    return {db.dialect.read_key(run_id): cancelled_at is not None for run_id, cancelled_at in rows}
+
+
+def find_lapsed(db: Database, limit: int) -> dict[UUID, UUID]:
+    """Runs whose lease is past its end, with its token."""
+    key = db.dialect.read_key
+    return {key(run_id): key(token) for run_id, token in db.rows(leases.find_lapsed(db.dialect), limit=limit)}
+
+
+def reap(
+    db: Database, limit: int, *, lease: float, max_crashes: int, seen: dict[UUID, UUID] | None = None
+) -> list[Taken]:
+    """Take lapsed leases away. ``seen`` (run and token) restricts it to those that an earlier look saw lapsed as well."""
+    d = db.dialect
+    statement = leases.reap(d) if seen is None else leases.reap_seen(d)
+    more = {} if seen is None else {"seen": as_json([{"id": d.key(i), "token": d.key(t)} for i, t in seen.items()])}
+    return _take_away(db, statement, limit, lease, max_crashes, presumed_alive=True, **more)
+
+
+def reap_worker(db: Database, worker_id: UUID, *, lease: float, max_crashes: int) -> list[Taken]:
+    """Take away what a process held that is known to be dead."""
+    statement, worker = leases.reap_worker(db.dialect), db.dialect.key(worker_id)
+    return _take_away(db, statement, 100_000, lease, max_crashes, presumed_alive=False, worker=worker)
+
+
+def _take_away(
+    db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
+) -> list[Taken]:
+    rows = db.rows(statement, limit=limit, lease=float(lease), max_crashes=max_crashes, **parameters)
+    return [Taken(_ready(db, [row])[0], row[3], bool(row[4]), row[5]) for row in rows]
+
+
+def release_worker(db: Database, worker_id: UUID) -> list[Ready]:
+    """Hand back unharmed what a process held that drained and is dead now."""
+    return _ready(db, db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id)))
+
+
+def startable(taken: Iterable[Taken]) -> list[Ready]:
+    """Those that any worker may start next: suspects wait for a process of their own, blocked ones for a person."""
+    return [run.ready for run in taken if run.status == Status.QUEUED and not run.suspect]

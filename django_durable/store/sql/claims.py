@@ -1,0 +1,84 @@
+"""Claiming: queued → running with a lease, under a fresh random token."""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+
+def _lease(d: Dialect, picked: str) -> str:
+    # RETURNING may show what never changes (the input), but not the journal or the events: it reads them on the
+    # snapshot from before the lock, and the run would wait for an event that is consumed already.
+    return f"""
+        WITH {picked}
+        UPDATE django_durable_run AS r
+        SET status = 'running', lease_token = {d.new_token}, leased_by = %(worker)s,
+            lease_expires_at = {d.later("%(lease)s")}, claims = r.claims + 1,
+            started_at = coalesce(r.started_at, {d.now}), wake_at = NULL, waiting_on = ''
+        FROM picked WHERE r.id = picked.id
+        RETURNING {d.updated}.id, lease_token, workflow, attempt, max_attempts, phase, deadline_at, root_id, queue,
+            priority, claims, cancel_requested_at, fingerprint, parent_id, {d.now},
+            (SELECT data FROM django_durable_payload p WHERE p.run_id = {d.updated}.id AND p.kind = 'input')
+        """
+
+
+def claim_ids(d: Dialect) -> str:
+    """Claim those of ``ids`` that are still queued: what a queue hinted at."""
+    return _lease(d, f"""
+        picked AS MATERIALIZED (
+            SELECT id FROM django_durable_run
+            WHERE id {d.among("ids")} AND status = 'queued' AND NOT suspect AND workflow {d.among("workflows")}
+            ORDER BY id {d.lock})""")
+
+
+def claim_next(d: Dialect) -> str:
+    """Claim what is queued and what has come due, best first; MATERIALIZED, so that LIMIT is a limit."""
+    startable = f"queue {d.among('queues')} AND workflow {d.among('workflows')} AND NOT suspect"
+    return _lease(d, f"""
+        ready AS MATERIALIZED (
+            SELECT id, priority, queued_at AS since FROM django_durable_run
+            WHERE status = 'queued' AND {startable}
+            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock}),
+        due AS MATERIALIZED (
+            SELECT id, priority, wake_at AS since FROM django_durable_run
+            WHERE status IN ('scheduled', 'waiting') AND wake_at <= {d.now} AND {startable}
+            ORDER BY wake_at LIMIT %(limit)s {d.lock}),
+        picked AS MATERIALIZED (
+            SELECT id FROM (SELECT * FROM ready UNION ALL SELECT * FROM due) AS both_kinds
+            ORDER BY priority DESC, since LIMIT %(limit)s)""")
+
+
+def claim_suspect(d: Dialect) -> str:
+    """Claim one run that may have killed its process: only a process that works on nothing else asks for it."""
+    return _lease(d, f"""
+        picked AS MATERIALIZED (
+            SELECT id FROM django_durable_run
+            WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")}
+            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock})""")
+
+
+def load_journal(d: Dialect) -> str:
+    return f"""
+        SELECT run_id, path, seq, kind, status, attempts, value, error, wake_at, awaits
+        FROM django_durable_journalentry WHERE run_id {d.among("ids")}"""
+
+
+def load_events(d: Dialect) -> str:
+    return f"""
+        SELECT run_id, id, name, payload, sent_at FROM django_durable_event
+        WHERE run_id {d.among("ids")} AND consumed_at IS NULL ORDER BY id"""
+
+
+def load_children(d: Dialect) -> str:
+    """The children that the runs wait for and that are over."""
+    return f"""
+        SELECT j.run_id, j.path, c.id, c.status,
+            (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
+            (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
+        FROM django_durable_journalentry j
+        JOIN django_durable_run c ON c.parent_id = j.run_id AND c.parent_path = j.path
+        WHERE j.run_id {d.among("ids")} AND j.kind = 'child' AND j.status = 'waiting'
+            AND c.status IN ('succeeded', 'failed', 'cancelled')"""
+
+
+def load_errors(d: Dialect) -> str:
+    return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'error' AND run_id {d.among('ids')}"

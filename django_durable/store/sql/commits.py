@@ -1,0 +1,150 @@
+"""The commit path: what many runs made durable in one go, each under its own token.
+
+On PostgreSQL the fence, the journal rows, the outcomes and their payloads are one statement. What must look
+at the world after the fence (suspensions) or is rare (children, events) follows in the same transaction.
+"""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+from .leases import CLAIM
+from .starts import NEW_RUN, insert_runs
+from .waits import HAS_REASON
+
+ENTRY = {
+    "run_id": "uuid",
+    "path": "text",
+    "seq": "integer",
+    "kind": "text",
+    "status": "text",
+    "attempts": "smallint",
+    "value": "text",
+    "error": "text",
+    "seconds": "double precision",
+    "wake_at": "timestamptz",
+    "wake_after": "double precision",
+    "awaits": "text",
+}
+PAYLOAD = {"run_id": "uuid", "kind": "text", "data": "text"}
+LEAVING = {"run_id": "uuid", "status": "text", "block_reason": "text", "fingerprint": "text", "phase": "text"}
+SUSPENDING = {
+    "run_id": "uuid",
+    "waiting_on": "text",
+    "wake_at": "timestamptz",
+    "wake_after": "double precision",
+    "attempt": "smallint",
+}
+CONSUMED = {"run_id": "uuid", "event_id": "bigint", "path": "text"}
+
+
+def fence(d: Dialect) -> str:
+    """Lock the runs that are still ours, in primary key order, without waiting for a row that somebody holds."""
+    return f"""
+        SELECT r.id, r.lease_token AS token, r.cancel_requested_at IS NOT NULL AS cancelling
+        FROM django_durable_run r JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id
+        WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs}"""
+
+
+def insert_entries(d: Dialect) -> str:
+    # Selected from the input joined to the fenced runs: the other way round, UPDATE … FROM semantics would
+    # keep one row for each run and silently lose a branch's entry.
+    return f"""
+        INSERT INTO django_durable_journalentry (
+            run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, token)
+        SELECT h.id, e.path, e.seq, e.kind, e.status, e.attempts, e.value, e.error,
+            coalesce({d.later("-(e.seconds)")}, {d.now}),
+            CASE WHEN e.status IN ('succeeded', 'failed') THEN {d.now} END,
+            coalesce(e.wake_at, {d.later("e.wake_after")}), e.awaits, h.token
+        FROM {d.recordset("entries", "e", ENTRY)} JOIN held h ON h.id = e.run_id WHERE 1 = 1
+        ON CONFLICT (run_id, path) DO UPDATE SET
+            status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
+            finished_at = excluded.finished_at, wake_at = excluded.wake_at, awaits = excluded.awaits,
+            token = excluded.token"""
+
+
+def upsert_payloads(d: Dialect) -> str:
+    return f"""
+        INSERT INTO django_durable_payload (run_id, kind, data)
+        SELECT h.id, p.kind, p.data
+        FROM {d.recordset("payloads", "p", PAYLOAD)} JOIN held h ON h.id = p.run_id WHERE 1 = 1
+        ON CONFLICT (run_id, kind) DO UPDATE SET data = excluded.data"""
+
+
+def leave(d: Dialect) -> str:
+    """Running → over, blocked or queued again. A cancellation that was acknowledged first wins over the outcome."""
+    return f"""
+        UPDATE django_durable_run AS r
+        SET status = CASE WHEN r.cancel_requested_at IS NOT NULL AND o.status IN ('succeeded', 'failed')
+                THEN 'cancelled' ELSE o.status END,
+            finished_at = CASE WHEN o.status IN ('succeeded', 'failed', 'cancelled') THEN {d.now} END,
+            queued_at = CASE WHEN o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
+            phase = coalesce(o.phase, r.phase), block_reason = o.block_reason, fingerprint = o.fingerprint,
+            suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
+        WHERE r.id = o.run_id
+        RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority"""
+
+
+def insert_children(d: Dialect) -> str:
+    # A batch that is sent again after a lost connection finds its children there: their ids are ours alone.
+    source = f"{d.recordset('children', 'n', NEW_RUN)} JOIN held h ON h.id = n.parent_id WHERE 1 = 1"
+    return insert_runs(d, source) + " ON CONFLICT (id) DO NOTHING RETURNING id, queue, priority, status"
+
+
+def insert_child_inputs(d: Dialect) -> str:
+    return f"""
+        INSERT INTO django_durable_payload (run_id, kind, data) SELECT n.id, 'input', n.input
+        FROM {d.recordset("children", "n", NEW_RUN)} JOIN held h ON h.id = n.parent_id WHERE 1 = 1
+        ON CONFLICT (run_id, kind) DO NOTHING"""
+
+
+def consume_events(d: Dialect) -> str:
+    return f"""
+        UPDATE django_durable_event AS e SET consumed_at = {d.now}, consumed_by = c.path
+        FROM {d.recordset("consumed", "c", CONSUMED)} JOIN held h ON h.id = c.run_id
+        WHERE e.id = c.event_id AND e.run_id = c.run_id AND e.consumed_at IS NULL"""
+
+
+def suspend(d: Dialect) -> str:
+    """Running → waiting, or straight to queued where there is a reason to go on.
+
+    A statement of its own after the fence: it starts when the row's lock is held, so that what was committed
+    before is seen, and whoever commits after finds the row locked and wakes it then.
+    """
+    wake_at = d.least(f"coalesce(s.wake_at, {d.later('s.wake_after')})", "r.deadline_at")
+    return f"""
+        UPDATE django_durable_run AS r
+        SET status = CASE WHEN {HAS_REASON} THEN 'queued' ELSE 'waiting' END,
+            queued_at = {d.now}, wake_at = CASE WHEN {HAS_REASON} THEN NULL ELSE {wake_at} END,
+            waiting_on = s.waiting_on, attempt = coalesce(s.attempt, r.attempt),
+            suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        FROM {d.recordset("suspending", "s", SUSPENDING)} JOIN held h ON h.id = s.run_id
+        WHERE r.id = s.run_id
+        RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority"""
+
+
+def clear_suspicion() -> str:
+    """A newly journaled step clears the run that made it; only an isolated process says this."""
+    return (
+        "UPDATE django_durable_run AS r SET suspect = (1 = 0), crashes = 0 "
+        "FROM held h WHERE r.id = h.id AND r.suspect"
+    )
+
+
+def write_at_once(d: Dialect) -> str:
+    """Fence, journal, payloads and outcomes in one statement, for databases whose CTEs can write.
+
+    The parts see one snapshot and none of each other's rows; no row is written by two of them.
+    """
+    return f"""
+        WITH held AS MATERIALIZED ({fence(d)}),
+        journaled AS ({insert_entries(d)}),
+        stored AS ({upsert_payloads(d)}),
+        ended AS ({leave(d)})
+        SELECT held.id, held.cancelling, ended.status, ended.parent_id, ended.queue, ended.priority
+        FROM held LEFT JOIN ended ON ended.id = held.id"""
+
+
+def with_held(d: Dialect, statement: str) -> str:
+    """``statement`` for the runs that the fence of this transaction has locked (parameter ``held``)."""
+    return f"WITH held AS (SELECT i.id, i.token FROM {d.recordset('held', 'i', CLAIM)}) {statement}"

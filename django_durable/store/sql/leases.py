@@ -1,0 +1,83 @@
+"""Leases: renewed by the heartbeat, given back at a release, taken away by the reaper."""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+CLAIM = {"id": "uuid", "token": "uuid"}
+
+
+def renew(d: Dialect) -> str:
+    """Extend the leases of the claims that are still ours. A row that somebody holds is left for the next beat."""
+    return f"""
+        WITH held AS MATERIALIZED (
+            SELECT r.id FROM django_durable_run r
+            JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id
+            WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs})
+        UPDATE django_durable_run AS r SET lease_expires_at = {d.later("%(lease)s")}
+        FROM held WHERE r.id = held.id
+        RETURNING {d.updated}.id, cancel_requested_at"""
+
+
+def still_held(d: Dialect) -> str:
+    """Which of these claims are still ours, whether somebody holds their rows or not."""
+    return f"""
+        SELECT r.id FROM django_durable_run r
+        JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id WHERE r.lease_token = i.token"""
+
+
+def _take_away(d: Dialect, condition: str) -> str:
+    # A run that was alone in its process (suspect and running) and died with it has killed it; one that died in
+    # company is only suspect. A process that still beats has not died: its run was merely taken from it.
+    dead = f"""NOT EXISTS (
+        SELECT 1 FROM django_durable_worker w WHERE w.id = r.leased_by AND w.stopped_at IS NULL
+        AND w.heartbeat_at > {d.later("-(%(lease)s)")} AND %(presumed_alive)s)"""
+    return f"""
+        WITH lapsed AS MATERIALIZED (
+            SELECT r.id, {dead} AS is_dead, r.suspect AND {dead} AS is_guilty
+            FROM django_durable_run r WHERE {condition}
+            ORDER BY r.id LIMIT %(limit)s {d.lock_runs})
+        UPDATE django_durable_run AS r
+        SET status = CASE WHEN lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s THEN 'blocked' ELSE 'queued' END,
+            block_reason = CASE WHEN lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s THEN 'crashed' ELSE '' END,
+            crashes = r.crashes + CASE WHEN lapsed.is_guilty THEN 1 ELSE 0 END,
+            suspect = r.suspect OR lapsed.is_dead,
+            queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        FROM lapsed WHERE r.id = lapsed.id
+        RETURNING {d.updated}.id, queue, priority, status, {d.updated}.suspect, workflow"""
+
+
+def reap(d: Dialect) -> str:
+    """Lapsed lease → queued. The lapse is checked again under the lock: a heartbeat may have come first."""
+    return _take_away(d, f"r.status = 'running' AND r.lease_expires_at <= {d.now}")
+
+
+def reap_seen(d: Dialect) -> str:
+    """As ``reap``, for databases where the holder may merely have waited for the write lock: only what ``seen`` says."""
+    seen = d.recordset("seen", "s", CLAIM)
+    return _take_away(
+        d,
+        f"r.status = 'running' AND r.lease_expires_at <= {d.now} AND EXISTS "
+        f"(SELECT 1 FROM {seen} WHERE s.id = r.id AND s.token = r.lease_token)",
+    )
+
+
+def find_lapsed(d: Dialect) -> str:
+    return (
+        "SELECT id, lease_token FROM django_durable_run "
+        f"WHERE status = 'running' AND lease_expires_at <= {d.now} ORDER BY id LIMIT %(limit)s"
+    )
+
+
+def reap_worker(d: Dialect) -> str:
+    """The leases of a process that has died, seen by its supervisor: no need to wait until they lapse."""
+    return _take_away(d, "r.status = 'running' AND r.leased_by = %(worker)s")
+
+
+def release_worker(d: Dialect) -> str:
+    """The leases of a process that drained and is dead now: handed back unharmed."""
+    return f"""
+        UPDATE django_durable_run AS r
+        SET status = 'queued', queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        WHERE r.status = 'running' AND r.leased_by = %(worker)s
+        RETURNING {d.updated}.id, queue, priority"""

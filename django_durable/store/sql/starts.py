@@ -1,0 +1,69 @@
+"""Runs come into being."""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+NEW_RUN = {
+    "id": "uuid",
+    "workflow": "text",
+    "queue": "text",
+    "priority": "smallint",
+    "max_attempts": "smallint",
+    "run_at": "timestamptz",
+    "run_after": "double precision",
+    "deadline_at": "timestamptz",
+    "deadline_after": "double precision",
+    "parent_id": "uuid",
+    "parent_path": "text",
+    "root_id": "uuid",
+    "detached": "boolean",
+    "input": "text",
+}
+NEW_TAG = {"run_id": "uuid", "name": "text"}
+
+
+def insert_runs(d: Dialect, source: str) -> str:
+    """One row a run. Queued, or scheduled where its time has not come by the database's clock."""
+    begins = f"coalesce(n.run_at, {d.later('n.run_after')})"
+    is_later = f"{begins} > {d.now}"
+    deadline = d.least("n.deadline_at", _deadline(d))
+    return f"""
+        INSERT INTO django_durable_run (
+            id, workflow, queue, priority, max_attempts, status, phase, attempt, claims, crashes, suspect,
+            block_reason, fingerprint, waiting_on, created_at, queued_at, wake_at, deadline_at,
+            parent_id, parent_path, root_id, detached)
+        SELECT n.id, n.workflow, n.queue, n.priority, n.max_attempts,
+            CASE WHEN {is_later} THEN 'scheduled' ELSE 'queued' END, 'forward', 1, 0, 0, {FALSE},
+            '', '', '', {d.now}, CASE WHEN {is_later} THEN NULL ELSE {d.now} END,
+            CASE WHEN {is_later} THEN {begins} END, {deadline},
+            n.parent_id, n.parent_path, n.root_id, n.detached
+        FROM {source}
+        """
+
+
+FALSE = "(1 = 0)"
+
+
+def _deadline(d: Dialect) -> str:
+    # A run that starts later has its whole time from then on.
+    return d.later("(n.deadline_after + coalesce(n.run_after, 0))")
+
+
+def insert_inputs(source: str) -> str:
+    return f"INSERT INTO django_durable_payload (run_id, kind, data) SELECT n.id, 'input', n.input FROM {source}"
+
+
+def insert_tags(d: Dialect) -> str:
+    source = d.recordset("tags", "t", NEW_TAG)
+    return f"INSERT INTO django_durable_tag (run_id, name) SELECT t.run_id, t.name FROM {source}"
+
+
+def start_runs(d: Dialect) -> list[str]:
+    """The statements that insert the runs in parameter ``runs`` with their inputs: one where the database can."""
+    source = d.recordset("runs", "n", NEW_RUN)
+    if d.has_writing_ctes:
+        # No constraint ties the two, so the order in which the parts run does not matter.
+        return [f"WITH started AS ({insert_runs(d, source)} RETURNING status) , stored AS ({insert_inputs(source)}) "
+                "SELECT status FROM started"]
+    return [insert_runs(d, source) + " RETURNING status", insert_inputs(source)]

@@ -1,0 +1,57 @@
+"""Waiting without lost wake-ups: one predicate for suspend, wake and sweep."""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+# Why the run ``r`` need not wait any longer, time aside. Each caller evaluates it in a statement that begins
+# after it holds the row's lock: on an older snapshot an event that was sent meanwhile would not be seen.
+HAS_REASON = """(
+    r.cancel_requested_at IS NOT NULL
+    OR EXISTS (
+        SELECT 1 FROM django_durable_journalentry j
+        JOIN django_durable_event e ON e.run_id = j.run_id AND e.name = j.awaits AND e.consumed_at IS NULL
+        WHERE j.run_id = r.id AND j.kind = 'event' AND j.status = 'waiting')
+    OR EXISTS (
+        SELECT 1 FROM django_durable_journalentry j
+        WHERE j.run_id = r.id AND j.kind = 'child' AND j.status = 'waiting' AND NOT EXISTS (
+            SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
+            AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+    )"""
+
+
+def lock_run(d: Dialect) -> str:
+    """Wait for the run's row: a wake must never skip a locked row for good."""
+    return f"SELECT id FROM django_durable_run WHERE id = %(id)s {d.wait_lock}"
+
+
+def wake(d: Dialect) -> str:
+    """The second statement of a wake, under the lock."""
+    return f"""
+        UPDATE django_durable_run AS r
+        SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
+        WHERE r.id = %(id)s AND r.status = 'waiting' AND {HAS_REASON}
+        RETURNING {d.updated}.id, queue, priority"""
+
+
+def promote(d: Dialect) -> str:
+    """Due → queued, oldest first."""
+    return f"""
+        WITH picked AS MATERIALIZED (
+            SELECT id FROM django_durable_run
+            WHERE status IN ('scheduled', 'waiting') AND wake_at <= {d.now}
+            ORDER BY wake_at LIMIT %(limit)s {d.lock})
+        UPDATE django_durable_run AS r
+        SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
+        FROM picked WHERE r.id = picked.id
+        RETURNING {d.updated}.id, queue, priority"""
+
+
+def find_overslept(d: Dialect) -> str:
+    """Runs whose sender, child or canceller died before it woke them. Driven by what is left over, not by who waits."""
+    return f"""
+        SELECT r.id FROM django_durable_run r WHERE r.status = 'waiting' AND r.id IN (
+            SELECT e.run_id FROM django_durable_event e WHERE e.consumed_at IS NULL
+            UNION SELECT j.run_id FROM django_durable_journalentry j WHERE j.kind = 'child' AND j.status = 'waiting'
+            UNION SELECT c.id FROM django_durable_run c WHERE c.status = 'waiting' AND c.cancel_requested_at IS NOT NULL
+        ) AND {HAS_REASON} LIMIT %(limit)s"""

@@ -1,0 +1,49 @@
+"""Runs come into being, in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.journal import NewRun
+from ..queues.ready import Ready
+from .database import Database, as_json
+from .dialects import Dialect
+from .sql import starts
+
+
+def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
+    """The columns of ``starts.NEW_RUN`` for one run."""
+    return {
+        "id": d.key(run.id),
+        "workflow": run.workflow,
+        "queue": run.queue,
+        "priority": run.priority,
+        "max_attempts": run.max_attempts,
+        "run_at": d.instant(run.run_at),
+        "run_after": run.run_after,
+        "deadline_at": d.instant(run.deadline_at),
+        "deadline_after": run.deadline_after,
+        "parent_id": d.key(run.parent_id),
+        "parent_path": run.parent_path,
+        "root_id": d.key(run.root_id or run.id),
+        "detached": run.detached,
+        "input": run.input,
+    }
+
+
+def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
+    """Insert the runs with their inputs and tags; those that are queued already (the others are scheduled)."""
+    d = db.dialect
+    rows = as_json([run_row(d, run) for run in runs])
+    tags = [{"run_id": d.key(run.id), "name": tag} for run in runs for tag in run.tags]
+    statements = starts.start_runs(d)
+    if len(statements) == 1 and not tags:
+        db.rows(statements[0], runs=rows)
+    else:
+        with db.transaction():
+            for statement in statements:
+                db.rows(statement, runs=rows)
+            if tags:
+                db.rows(starts.insert_tags(d), tags=as_json(tags))
+    return [Ready(run.id, run.queue, run.priority) for run in runs if run.run_at is None and not run.run_after]

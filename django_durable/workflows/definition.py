@@ -1,0 +1,154 @@
+"""A workflow: an ordinary function with a name, options, and verbs that start runs of it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+
+from ..conf import durable_settings
+from ..core.flow import RunInfo
+from ..core.ids import uuid7
+from ..core.journal import NewRun
+from ..core.sleeps import seconds_of
+from ..exceptions import WorkflowDefinitionError
+from .options import StartOptions, WorkflowOptions
+from .signature import Signature
+
+if TYPE_CHECKING:
+    from ..client.handle import RunHandle
+    from .using import Using
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Workflow(Generic[P, R]):
+    """What ``@durable_workflow`` makes of a function. Called, it is still that function."""
+
+    child_key: object = None
+
+    def __init__(self, fn: Callable[Concatenate[Any, P], Any], options: WorkflowOptions) -> None:
+        self.fn = fn
+        self.options = options
+        self.is_async = inspect.iscoroutinefunction(fn)
+        if not self.is_async and not inspect.isroutine(fn):
+            raise WorkflowDefinitionError(f"@durable_workflow decorates functions, not {fn!r}.")
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise WorkflowDefinitionError(f"{fn.__qualname__} is a generator; a workflow is a plain or async function.")
+        self.signature = Signature(fn)
+        update_wrapper(self, fn)
+
+    def __call__(self, ctx: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self.fn(ctx, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """Module and function: for messages only, never stored."""
+        return f"{self.fn.__module__}.{self.fn.__qualname__}"
+
+    @cached_property
+    def name(self) -> str:
+        """The name that runs are stored under: as given, else ``<app label>.<function>``."""
+        return self.options.name or f"{self.app_label}.{self.fn.__name__}"
+
+    @cached_property
+    def app_label(self) -> str:
+        """The label of the app that the function lives in, or its module where that is in no app."""
+        from django.apps import apps
+
+        config = apps.get_containing_app_config(self.fn.__module__)
+        return config.label if config else self.fn.__module__.rpartition(".")[2]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells this code from other code under the same name: a setting, else a hash of the module."""
+        configured = durable_settings().VERSION
+        if configured is not None:
+            return configured[:64]
+        try:
+            source = inspect.getsource(sys.modules[self.fn.__module__])
+        except (OSError, KeyError, TypeError):
+            source = self.fn.__code__.co_code.hex()
+        return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+    # --- starting ------------------------------------------------------------------------------
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
+        """Start a run in the caller's transaction. Raises InvalidInput, PayloadError."""
+        return self._start(StartOptions(), [(args, kwargs)])[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
+        """As ``enqueue``."""
+        return await sync_to_async(self.enqueue)(*args, **kwargs)
+
+    def enqueue_many(self, inputs: Iterable[dict[str, Any]]) -> list[RunHandle[R]]:
+        """Start a run for each input (keyword arguments), all in one go: all or none."""
+        return self._start(StartOptions(), [((), dict(given)) for given in inputs])
+
+    def using(self, **options: Any) -> Using[P, R]:
+        """This workflow with other options for the runs it starts: see ``StartOptions``."""
+        from .using import Using
+
+        return Using(self, StartOptions(**options))
+
+    def _start(
+        self, options: StartOptions, inputs: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
+    ) -> list[RunHandle[R]]:
+        from ..client.handle import RunHandle
+        from ..client.starting import KeyRequest, start
+
+        runs = [self.new_run(options, args, kwargs) for args, kwargs in inputs]
+        key = None
+        if options.idempotency_key is not None:
+            ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
+            key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
+        return [RunHandle(run_id) for run_id in start(self, runs, key)]
+
+    def new_run(self, options: StartOptions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
+        """The run that ``options`` and input describe, not yet stored. Raises InvalidInput, PayloadError."""
+        run = NewRun(
+            id=uuid7(),
+            workflow=self.name,
+            input=self.signature.write(self.name, args, kwargs, limit=durable_settings().MAX_PAYLOAD_BYTES),
+            queue=options.queue or self.options.queue,
+            priority=self.options.priority if options.priority is None else options.priority,
+            max_attempts=options.max_attempts,
+            tags=tuple(dict.fromkeys(options.tags)),
+        )
+        if isinstance(options.run_after, datetime):
+            run.run_at = options.run_after
+        elif options.run_after is not None:
+            run.run_after = seconds_of(options.run_after, "run_after")
+        timeout = self.options.timeout if options.timeout is None else options.timeout
+        if timeout is not None:
+            run.deadline_after = seconds_of(timeout, "timeout")
+        return run
+
+    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
+        """A child run for ``path`` in ``parent``; it inherits the parent's deadline."""
+        return self.child(StartOptions(), parent, path, args, kwargs)
+
+    def child(
+        self, options: StartOptions, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> NewRun:
+        run = self.new_run(options, args, kwargs)
+        return replace(
+            run,
+            parent_id=parent.run_id,
+            parent_path=path,
+            root_id=parent.root_id,
+            detached=options.detached,
+            deadline_at=None if options.detached else parent.deadline_at,
+        )
+

@@ -1,0 +1,108 @@
+"""The options of ``@durable_workflow`` and of ``using``, checked where they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core.cron import Cron
+from ..core.names import check_name
+from ..core.retries import Retry
+from ..core.sleeps import seconds_of
+from ..exceptions import RunFailed, WorkflowDefinitionError
+
+_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+Seconds = timedelta | float
+
+
+def check_queue(queue: object) -> None:
+    """Raise TypeError for what cannot be a queue's name (it becomes part of a Redis key)."""
+    if not isinstance(queue, str) or not _QUEUE.fullmatch(queue):
+        raise TypeError(f"queue must be 1 to 100 letters, digits, dots, dashes or underscores, not {queue!r}.")
+
+
+def check_priority(priority: object) -> None:
+    """Raise TypeError for anything but an integer from -100 to 100."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or not -100 <= priority <= 100:
+        raise TypeError(f"priority must be an integer from -100 to 100, not {priority!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowOptions:
+    """What ``@durable_workflow(...)`` was told; the words are those of docs/workflows.md."""
+
+    name: str | None = None
+    queue: str = "default"
+    priority: int = 0
+    retry: Retry = field(default_factory=Retry)
+    step_retry: Retry = field(default_factory=Retry)
+    timeout: Seconds | None = None
+    cron: str | Cron | Sequence[str | Cron] | None = None
+    on_failure: Callable[[RunFailed], Any] | None = None
+    retention: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            if self.name is not None:
+                check_name("workflow", self.name)
+            check_queue(self.queue)
+            check_priority(self.priority)
+            for what in ("retry", "step_retry"):
+                if not isinstance(getattr(self, what), Retry):
+                    raise TypeError(f"{what} must be a Retry, not {getattr(self, what)!r}.")
+            for what in ("timeout", "retention"):
+                if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
+                    raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")
+            if self.on_failure is not None and not callable(self.on_failure):
+                raise TypeError(f"on_failure must be callable, not {self.on_failure!r}.")
+        except (TypeError, ValueError) as error:
+            raise WorkflowDefinitionError(str(error)) from error
+
+    @property
+    def crons(self) -> list[Cron]:
+        """The schedules, each as a Cron. Raises InvalidSchedule."""
+        given = self.cron
+        if given is None:
+            return []
+        several = [given] if isinstance(given, str | Cron) else list(given)
+        return [one if isinstance(one, Cron) else Cron(one) for one in several]
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What ``using(...)`` was told. None: as the workflow says."""
+
+    queue: str | None = None
+    priority: int | None = None
+    run_after: datetime | Seconds | None = None
+    idempotency_key: str | None = None
+    idempotency_ttl: Seconds = timedelta(days=7)
+    on_conflict: str = "return"
+    timeout: Seconds | None = None
+    max_attempts: int | None = None
+    tags: Sequence[str] = ()
+    key: object = None
+    detached: bool = False
+
+    def __post_init__(self) -> None:
+        if self.queue is not None:
+            check_queue(self.queue)
+        if self.priority is not None:
+            check_priority(self.priority)
+        if isinstance(self.run_after, datetime) and self.run_after.tzinfo is None:
+            raise TypeError(f"run_after must be an aware datetime or a timedelta, not the naive {self.run_after!r}.")
+        if self.run_after is not None and not isinstance(self.run_after, datetime):
+            seconds_of(self.run_after, "run_after")
+        if self.idempotency_key is not None:
+            check_name("idempotency key", self.idempotency_key)
+        if self.on_conflict not in ("return", "reject"):
+            raise TypeError(f'on_conflict is "return" or "reject" in this version, not {self.on_conflict!r}.')
+        if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
+            raise TypeError(f"max_attempts must be an integer of at least 1, not {self.max_attempts!r}.")
+        if isinstance(self.tags, str):
+            raise TypeError("tags must be a list of strings, not one string.")
+        for tag in self.tags:
+            check_name("tag", tag)

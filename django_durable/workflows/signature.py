@@ -1,0 +1,97 @@
+"""The input of a workflow: bound to its signature and checked against its annotations, at both ends of the queue."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, get_type_hints
+
+from ..core.codec import decode, encode
+from ..exceptions import InvalidInput, WorkflowDefinitionError
+
+try:
+    import pydantic
+except ImportError:  # optional: names and arity are checked without it
+    pydantic = None  # type: ignore[assignment]
+
+Arguments = dict[str, Any]
+
+
+class Signature:
+    """The parameters of a workflow after ``ctx``. Input is stored as a mapping from parameter to value."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+        parameters = list(inspect.signature(fn).parameters.values())
+        if not parameters or parameters[0].kind not in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            raise WorkflowDefinitionError(f"{fn.__qualname__} must take ctx as its first parameter.")
+        self._signature = inspect.Signature(parameters[1:])
+
+    def write(self, workflow: str, args: tuple[Any, ...], kwargs: Arguments, *, limit: int | None = None) -> str:
+        """The input as text. Raises InvalidInput where it does not fit, PayloadError where it cannot be stored."""
+        try:
+            arguments = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise InvalidInput(workflow, [str(error)]) from None
+        return encode(self._validated(workflow, arguments), limit=limit, root="input")
+
+    def read(self, workflow: str, text: str) -> tuple[tuple[Any, ...], Arguments]:
+        """Positional and keyword arguments from stored text. Raises PayloadUndecodable, InvalidInput."""
+        stored = decode(text)
+        known = self._signature.parameters
+        missing = [
+            name
+            for name, parameter in known.items()
+            if name not in stored
+            and parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        ]
+        problems = [f"missing a required argument: {name!r}" for name in missing]
+        problems += [f"got an unexpected argument {name!r}" for name in stored if name not in known]
+        if problems:
+            raise InvalidInput(workflow, problems)
+        # In the signature's order, which is what BoundArguments needs to tell positional arguments apart.
+        arguments = {name: stored[name] for name in known if name in stored}
+        bound = inspect.BoundArguments(self._signature, self._validated(workflow, arguments))  # type: ignore[arg-type]
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _validated(self, workflow: str, arguments: Arguments) -> Arguments:
+        problems: list[str] = []
+        checked = {}
+        for name, value in arguments.items():
+            adapter = self._adapters.get(name)
+            try:
+                checked[name] = value if adapter is None else adapter.validate_python(value)
+            except pydantic.ValidationError as error:
+                for problem in error.errors():
+                    path = "".join(f"[{part!r}]" for part in problem["loc"])
+                    problems.append(f"{name}{path}: {problem['msg']}")
+        if problems:
+            raise InvalidInput(workflow, problems)
+        return checked
+
+    @cached_property
+    def _adapters(self) -> dict[str, Any]:
+        if pydantic is None:
+            return {}
+        hints = get_type_hints(self._fn)
+        plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+        adapters = {}
+        for name, parameter in self._signature.parameters.items():
+            if name in hints and parameter.kind in plain and hints[name] is not Any:
+                adapters[name] = _adapter(hints[name], config)
+        return adapters
+
+
+def _adapter(annotation: Any, config: Any) -> Any:
+    try:
+        return pydantic.TypeAdapter(annotation, config=config)
+    except pydantic.PydanticUserError:
+        # Types that bring a configuration of their own (models, dataclasses) refuse another.
+        return pydantic.TypeAdapter(annotation)

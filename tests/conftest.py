@@ -1,0 +1,81 @@
+"""Fixtures for all tests. The servers themselves are started by `tests/plugin.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+
+from tests import processes
+from tests.plugin import SERVERS
+from tests.servers import Folder, PostgresServer, RedisServer, Servers
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> Servers:
+    return pytestconfig.stash[SERVERS]
+
+
+@pytest.fixture(scope="session")
+def backend(servers: Servers) -> str:
+    """`postgres-redis`, `postgres-database` or `sqlite`."""
+    return servers.backend
+
+
+@pytest.fixture
+def postgres_server(servers: Servers, transactional_db: None) -> Iterator[PostgresServer]:
+    """The run's PostgreSQL, for tests that stop or restart it; it runs again afterwards."""
+    if servers.postgres is None:
+        pytest.skip("needs a PostgreSQL that belongs to the test run")
+    yield servers.postgres
+    # Before the tables are emptied, which is why this fixture stands on `transactional_db`.
+    servers.postgres.start()
+    connection.close()
+
+
+@pytest.fixture
+def redis_server(servers: Servers) -> Iterator[RedisServer]:
+    """The run's Redis, for tests that stop, kill or empty it; it runs again afterwards."""
+    if servers.redis is None:
+        pytest.skip("needs a Redis that belongs to the test run")
+    yield servers.redis
+    servers.redis.start()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for servers that a test starts itself (as root, pytest's `tmp_path` is closed to other users)."""
+    with Folder() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """Tells the processes that tests start which database this run made."""
+    os.environ["DURABLE_TEST_DATABASE_NAME"] = str(connection.settings_dict["NAME"])
+
+
+@pytest.fixture(autouse=True)
+def _empty_redis() -> None:
+    if django_settings.QUEUE == "redis":
+        from django_redis import get_redis_connection
+
+        get_redis_connection("default").flushdb()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    yield
+    processes.kill_all()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections += [(f"log of {process}", process.log) for process in processes.started]
+    return report

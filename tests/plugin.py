@@ -1,0 +1,44 @@
+"""Pytest plugin: starts the servers of a run before Django reads its settings, and stops them after it.
+
+Loaded by `-p tests.plugin` (pyproject.toml), because pytest-django imports the settings before any conftest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.servers import Servers, servers_for
+
+SERVERS = pytest.StashKey[Servers]()
+CONTRACT_FOLDERS = ("store", "queues", "executor", "worker", "testing")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    # A wrapper comes before every plain implementation, pytest-django's `tryfirst` included.
+    servers_stack = ExitStack()
+    early_config.add_cleanup(servers_stack.close)
+    backend = os.environ.get("DURABLE_TEST_BACKEND") or "postgres-redis"
+    try:
+        servers = servers_stack.enter_context(servers_for(backend))
+    except (RuntimeError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from error
+    os.environ.update(servers.environment)
+    early_config.stash[SERVERS] = servers
+    return (yield)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"backend: {config.stash[SERVERS].backend}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What lies in these folders is part of the contract that every backend keeps."""
+    folders = tuple(config.rootpath / "tests" / name for name in CONTRACT_FOLDERS)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker("contract")

@@ -1,0 +1,146 @@
+"""Real processes for acceptance tests, on the test database of the running test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from tests.servers import Guarded
+
+MANAGE = Path(__file__).with_name("manage.py")
+FAST = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.5, "REAP_SECONDS": 0.5}
+
+Value = TypeVar("Value")
+
+started: list[Command] = []
+_numbers = count(1)
+
+
+class Command:
+    """A management command in a process group of its own, killed at the end of its test at the latest.
+
+    `durable` overrides keys of the setting DURABLE, `env` the environment. What it prints is in `log`, and in the
+    report of a test that fails.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        durable: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.arguments = arguments
+        self.number = next(_numbers)
+        self.log_file = Path(os.environ["DURABLE_TEST_FOLDER"]) / f"process-{self.number}.log"
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "DURABLE_TEST_SETTINGS": json.dumps(dict(durable or {}))}
+        self._process = Guarded(
+            [sys.executable, MANAGE, *arguments],
+            log=self.log_file,
+            env={**environment, **(env or {})},
+        )
+        started.append(self)
+
+    def __str__(self) -> str:
+        return f"process {self.number} ({' '.join(self.arguments)})"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.running
+
+    @property
+    def returncode(self) -> int | None:
+        """As in `subprocess`: None while it runs, negative for the signal that ended it."""
+        return self._process.returncode
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def children(self) -> list[int]:
+        """Process ids of the workers under a supervisor."""
+        return sorted(child.pid for child in psutil.Process(self.pid).children())
+
+    def wait(self, timeout: float = 30.0) -> int:
+        return self._process.wait(timeout)
+
+    def wait_for_log(self, text: str, timeout: float = 30.0) -> None:
+        wait_until(lambda: text in self.log or not self.running, timeout, f"{self} to log {text!r}")
+        assert text in self.log, f"{self} ended with {self.returncode} before it logged {text!r}"
+
+    def kill(self) -> None:
+        """SIGKILL for the whole group at once, as when the machine goes."""
+        self._process.kill()
+
+    def kill_leader(self) -> None:
+        """SIGKILL for the first process only: the supervisor of a worker."""
+        self._process.signal(signal.SIGKILL, group=False)
+        self.wait()
+
+    def signal(self, number: int) -> None:
+        """A signal for the first process, as `kill` from a shell or a service manager sends it."""
+        self._process.signal(number, group=False)
+
+    def stop(self, timeout: float = 30.0) -> int:
+        """SIGTERM, and wait for the end."""
+        self.signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def freeze(self) -> None:
+        self._process.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.signal(signal.SIGCONT)
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+
+class Worker(Command):
+    """`durable_worker` with short leases, unless `durable` says otherwise."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        durable: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__("durable_worker", *arguments, durable={**FAST, **(durable or {})}, env=env)
+
+
+def kill_all() -> None:
+    while started:
+        started.pop().kill()
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not: where nobody reaps orphans (many containers) they stay for ever."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(condition: Callable[[], Value], timeout: float = 10.0, message: str = "") -> Value:
+    """Ask until the answer is true, and return it."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"Waited {timeout:g} s for {message or condition}.")
+        time.sleep(0.02)
+    return value
