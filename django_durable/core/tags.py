@@ -11,7 +11,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from math import copysign, isfinite
+from math import isfinite
+from struct import pack, unpack
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -28,7 +29,8 @@ MAX_DIGITS = 4_300
 
 T = TypeVar("T")
 _TOO_BIG = 10**MAX_DIGITS
-_SPECIAL_FLOATS = ("nan", "-nan", "inf", "-inf")
+_FLOAT_BITS = {name: pack(">d", float(name)).hex() for name in ("nan", "inf", "-inf")}
+_FLOAT_NAMES = {bits: name for name, bits in _FLOAT_BITS.items()}
 _SPLIT_CHARACTER = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 has_split_character = _SPLIT_CHARACTER.search
 """Finds two surrogates that JSON would join to one character when it reads their escapes."""
@@ -117,14 +119,16 @@ def exact_atom(value: int | float | str) -> Any:
 
 
 def _special_float(value: float) -> str:
-    sign = "-" if copysign(1.0, value) < 0 else ""
-    return sign + str(abs(value))
+    """The name, or for a NaN other than the usual one its bits, which carry a sign and a number."""
+    bits = pack(">d", value).hex()
+    return _FLOAT_NAMES.get(bits, bits)
 
 
 def _float(data: Any) -> float:
-    if data not in _SPECIAL_FLOATS:
-        raise ValueError("not one of " + ", ".join(_SPECIAL_FLOATS))
-    return float(data)
+    value: float = unpack(">d", bytes.fromhex(_FLOAT_BITS.get(data, data)))[0]
+    if isfinite(value):
+        raise ValueError("an ordinary float in a tag")
+    return value
 
 
 def _str(data: Any) -> str:

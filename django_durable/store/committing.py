@@ -151,11 +151,11 @@ def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: di
         return
     kept = still_held(db, missing)
     for lease in missing:
-        receipts[lease.run_id].is_lost = lease.run_id not in kept
+        receipts[lease.run_id].is_lost = lease.token not in kept
 
 
 def still_held(db: Database, held: Sequence[Lease]) -> set[UUID]:
-    """Which of these runs still carry our token."""
+    """Those of our tokens that still stand in their runs."""
     d = db.dialect
     return {d.read_key(row[0]) for row in db.rows(leases.still_held(d), claims=claim_rows(d, held))}
 

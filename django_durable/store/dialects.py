@@ -16,6 +16,7 @@ class PostgreSQL:
 
     vendor: ClassVar[str] = "postgresql"
     has_writing_ctes: ClassVar[bool] = True
+    has_one_writer: ClassVar[bool] = False
     begin: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
     updated: ClassVar[str] = "r"
     """What RETURNING calls the row that an UPDATE of runs AS r has written."""
@@ -66,6 +67,7 @@ class SQLite:
 
     vendor: ClassVar[str] = "sqlite"
     has_writing_ctes: ClassVar[bool] = False
+    has_one_writer: ClassVar[bool] = True
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
     updated: ClassVar[str] = "django_durable_run"
     new_token: ClassVar[str] = "lower(hex(randomblob(16)))"  # noqa: S105  (SQL, not a secret)

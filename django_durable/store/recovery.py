@@ -51,9 +51,9 @@ def sweep(db: Database, limit: int) -> list[Ready]:
 
 
 def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, bool]:
-    """Extend our leases by ``lease`` seconds from now: the runs renewed, each with whether it is asked to cancel."""
+    """Extend our leases by ``lease`` seconds from now: the tokens renewed, each with whether its run is to cancel."""
     rows = db.rows(leases.renew(db.dialect), claims=claim_rows(db.dialect, held), lease=float(lease))
-    return {db.dialect.read_key(run_id): cancelled_at is not None for run_id, cancelled_at in rows}
+    return {db.dialect.read_key(token): cancelled_at is not None for token, cancelled_at in rows}
 
 
 def find_lapsed(db: Database, limit: int) -> dict[UUID, UUID]:

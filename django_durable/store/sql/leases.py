@@ -16,13 +16,13 @@ def renew(d: Dialect) -> str:
             WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs})
         UPDATE django_durable_run AS r SET lease_expires_at = {d.later("%(lease)s")}
         FROM held WHERE r.id = held.id
-        RETURNING {d.updated}.id, cancel_requested_at"""
+        RETURNING lease_token, cancel_requested_at"""
 
 
 def still_held(d: Dialect) -> str:
     """Which of these claims are still ours, whether somebody holds their rows or not."""
     return f"""
-        SELECT r.id FROM django_durable_run r
+        SELECT r.lease_token FROM django_durable_run r
         JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id WHERE r.lease_token = i.token"""
 
 

@@ -1,0 +1,40 @@
+"""Worker processes: one row each, beating while it lives."""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+
+def register(d: Dialect) -> str:
+    return f"""
+        INSERT INTO django_durable_worker (
+            id, host, pid, queues, workflows, concurrency, is_isolated, version, started_at, heartbeat_at)
+        VALUES (%(id)s, %(host)s, %(pid)s, %(queues)s, %(workflows)s, %(concurrency)s, %(is_isolated)s, %(version)s,
+            {d.now}, {d.now})"""
+
+
+def beat(d: Dialect) -> str:
+    return f"UPDATE django_durable_worker SET heartbeat_at = {d.now}, stopped_at = NULL WHERE id = %(id)s"
+
+
+def stop(d: Dialect) -> str:
+    return f"UPDATE django_durable_worker SET stopped_at = {d.now} WHERE id = %(id)s AND stopped_at IS NULL"
+
+
+def known_workflows(d: Dialect) -> str:
+    """What the live workers know; ``silence`` is seconds without a beat."""
+    return f"""
+        SELECT workflows FROM django_durable_worker
+        WHERE stopped_at IS NULL AND heartbeat_at > {d.later("-(%(silence)s)")}"""
+
+
+def any_suspect(d: Dialect) -> str:
+    return "SELECT 1 FROM django_durable_run WHERE status = 'queued' AND suspect LIMIT 1"
+
+
+def window(d: Dialect) -> str:
+    """The first startable runs of a queue, for refilling its list."""
+    return """
+        SELECT id, queue, priority FROM django_durable_run
+        WHERE status = 'queued' AND NOT suspect AND queue = %(queue)s
+        ORDER BY priority DESC, queued_at LIMIT %(limit)s"""

@@ -1,0 +1,55 @@
+"""Worker processes, as each of them tells of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from uuid import UUID
+
+from ..queues.ready import Ready
+from .claiming import Claimant
+from .database import Database
+from .sql import workers as sql
+
+
+def register(db: Database, who: Claimant, *, concurrency: int, is_isolated: bool, version: str) -> None:
+    """Tell that the process lives, and what it can work on."""
+    db.rows(
+        sql.register(db.dialect),
+        id=db.dialect.key(who.id),
+        host=socket.gethostname()[:255],
+        pid=os.getpid(),
+        queues=json.dumps(who.queues),
+        workflows=json.dumps(who.workflows),
+        concurrency=concurrency,
+        is_isolated=is_isolated,
+        version=version[:64],
+    )
+
+
+def beat(db: Database, worker_id: UUID) -> None:
+    db.rows(sql.beat(db.dialect), id=db.dialect.key(worker_id))
+
+
+def stop(db: Database, worker_id: UUID) -> None:
+    """Tell that the process has ended."""
+    db.rows(sql.stop(db.dialect), id=db.dialect.key(worker_id))
+
+
+def has_suspects(db: Database) -> bool:
+    return bool(db.rows(sql.any_suspect(db.dialect)))
+
+
+def first_startable(db: Database, queue: str, limit: int) -> list[Ready]:
+    """The first ``limit`` queued runs of ``queue``, best first."""
+    rows = db.rows(sql.window(db.dialect), queue=queue, limit=limit)
+    return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
+
+
+def known_workflows(db: Database, silence: float) -> set[str]:
+    """The workflows that some live worker knows; ``silence`` is how many seconds without a beat are no life."""
+    known: set[str] = set()
+    for (names,) in db.rows(sql.known_workflows(db.dialect), silence=float(silence)):
+        known.update(json.loads(names) if isinstance(names, str) else names)
+    return known

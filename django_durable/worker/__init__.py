@@ -1,0 +1,1 @@
+"""The worker process: supervisor > claimer, pools, committer, heartbeat, loops."""

@@ -1,0 +1,71 @@
+"""The runner: ticks that are due, one after the other, in one thread on one connection."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from django.db.utils import Error
+
+from ...core import clock
+from ...store.database import PrivateDatabase
+
+logger = logging.getLogger("django_durable.worker")
+
+
+class Loop(Protocol):
+    """One job of maintenance."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between ticks."""
+
+    def tick(self) -> int:
+        """Do what is due, up to a batch; how much that was. A full batch asks for another tick at once."""
+
+
+class LoopRunner:
+    """Jittered, so that a fleet that started together does not tick together. One failing loop never stops the others."""
+
+    def __init__(self, db: PrivateDatabase, loops: Sequence[Loop], batch: int) -> None:
+        self._db = db
+        self._batch = batch
+        self._due = {loop: clock.monotonic() for loop in loops}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="durable-loops", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+        self._db.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.run_due()
+            wait = min(self._due.values(), default=clock.monotonic() + 1.0) - clock.monotonic()
+            self._stop.wait(max(0.0, wait))
+
+    def run_due(self) -> None:
+        """One tick of every loop whose time has come."""
+        for loop, due in list(self._due.items()):
+            if clock.monotonic() >= due and not self._stop.is_set():
+                done = self._tick(loop)
+                pause = 0.0 if done >= self._batch else loop.interval * random.uniform(0.9, 1.0)
+                self._due[loop] = clock.monotonic() + pause
+
+    def _tick(self, loop: Loop) -> int:
+        try:
+            return loop.tick()
+        except Error as error:
+            logger.warning("the database refused %s, trying again: %s", type(loop).__name__, error)
+            self._db.close()
+        except Exception:
+            logger.exception("%s stumbled", type(loop).__name__)
+        return 0

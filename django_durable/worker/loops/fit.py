@@ -1,0 +1,45 @@
+"""Runs whose code is not there, and runs whose code has come back."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import close_old_connections
+
+from ...conf import durable_settings
+from ...queues.base import Queue
+from ...store.database import Database
+from ...store.transitions import block_unknown, unblock_known
+from ...store.workers import known_workflows
+from ...workflows.registry import workflows
+
+logger = logging.getLogger("django_durable.worker")
+
+BATCH = 1000
+GRACE_LEASES = 2
+"""A name counts as unknown when no worker that knows it has beaten for so many leases: a deploy's gap is not enough."""
+
+
+class Fit:
+    """Blocks runs of workflows that nobody knows, and takes up blocked ones that this code may fit."""
+
+    def __init__(self, queue: Queue) -> None:
+        # Django's own connection of this thread: these rare transitions are written with the ORM.
+        self._db = Database()
+        self._queue = queue
+
+    @property
+    def interval(self) -> float:
+        return durable_settings().LEASE_SECONDS
+
+    def tick(self) -> int:
+        close_old_connections()
+        known = workflows()
+        fitting = unblock_known(self._db, tuple(known), {name: one.fingerprint for name, one in known.items()})
+        self._queue.push(fitting)
+        announced = known_workflows(self._db, GRACE_LEASES * durable_settings().LEASE_SECONDS)
+        if announced:
+            blocked = block_unknown(self._db, sorted(announced | set(known)), BATCH)
+            if blocked:
+                logger.error("blocked runs=%d reason=unknown_workflow", blocked)
+        return len(fitting)

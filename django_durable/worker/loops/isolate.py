@@ -1,0 +1,26 @@
+"""Runs that are suspected of killing their process wait for one of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...conf import durable_settings
+from ...store.database import Database
+from ...store.workers import has_suspects
+
+
+class Isolate:
+    """Tells the supervisor that a suspect waits; it starts a process that works on nothing else."""
+
+    def __init__(self, db: Database, tell: Callable[[], None]) -> None:
+        self._db = db
+        self._tell = tell
+
+    @property
+    def interval(self) -> float:
+        return min(1.0, durable_settings().REAP_SECONDS)
+
+    def tick(self) -> int:
+        if has_suspects(self._db):
+            self._tell()
+        return 0

@@ -1,0 +1,195 @@
+"""One worker process: what it is made of, and how it begins and ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from ..conf import durable_settings
+from ..core import clock
+from ..core.journal import Write
+from ..core.lease import Lease
+from ..core.outcomes import Outcome
+from ..exceptions import UnknownWorkflow
+from ..queues.current import current_queue
+from ..queues.database import DatabaseQueue
+from ..store import workers
+from ..store.claiming import Claim, Claimant
+from ..store.committing import Receipt
+from ..store.database import PrivateDatabase
+from ..workflows.registry import get_workflow, workflows
+from .claimer import Claimer
+from .committer import Committer
+from .heartbeat import Heartbeat
+from .loops.base import Loop, LoopRunner
+from .loops.fit import Fit
+from .loops.isolate import Isolate
+from .loops.promote import BATCH, Promote
+from .loops.reap import Reap
+from .loops.refill import Refill
+from .loops.sweep import Sweep
+from .notifier import Notifier
+from .pools import LoopPool, ThreadPool
+from .slots import Slots
+
+logger = logging.getLogger("django_durable.worker")
+
+
+@dataclass(slots=True, frozen=True)
+class WorkerOptions:
+    """What ``durable_worker`` was told, as far as one process is concerned. Times are seconds."""
+
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 32
+    burst: bool = False
+    max_seconds: float | None = None
+    max_runs: int | None = None
+    loops: bool = True
+    isolated: bool = False
+    health_file: Path | None = None
+
+
+class WorkerProcess:
+    """``run`` works until it is told to drain, or until its options say that it is done."""
+
+    def __init__(self, worker_id: UUID, options: WorkerOptions, tell: Callable[[str], None] = lambda word: None) -> None:
+        self.options = options
+        self._tell = tell
+        self._draining = threading.Event()
+        self._queue = current_queue()
+        self._slots = Slots(1 if options.isolated else options.concurrency)
+        self._who = Claimant(worker_id, options.queues, tuple(workflows()))
+        self._db = PrivateDatabase()
+        self._notifier = Notifier(PrivateDatabase(), self._queue)
+        self._committer = Committer(PrivateDatabase(), self._after_commit, clears_suspicion=options.isolated)
+        self._threads = ThreadPool(self._limit, self._committer, self._ended)
+        self._loop: LoopPool | None = None
+        self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
+        self._claimer = Claimer(
+            PrivateDatabase(), self._queue, self._who, self._slots, self._limit, self._start, is_isolated=options.isolated
+        )
+        self._loops = LoopRunner(PrivateDatabase(), [], BATCH)
+
+    @property
+    def _limit(self) -> int:
+        return 1 if self.options.isolated else self.options.concurrency
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Claim nothing more; let what runs come to its next step and hand it back. Safe to call again."""
+        self._draining.set()
+
+    def run(self) -> bool:
+        """Work; whether every run was let go in time (else their code still runs, and the process must die)."""
+        self._begin()
+        try:
+            self._work()
+        finally:
+            is_empty = self._end()
+        return is_empty
+
+    def _begin(self) -> None:
+        workers.register(
+            self._db,
+            self._who,
+            concurrency=self._limit,
+            is_isolated=self.options.isolated,
+            version=durable_settings().VERSION or "",
+        )
+        logger.info("started worker=%s queues=%s", self._who.id, ",".join(self._who.queues))
+        self._notifier.begin()
+        self._heartbeat.begin()
+        if self.options.loops and not self.options.isolated:
+            loops_db = PrivateDatabase()
+            self._loops = LoopRunner(loops_db, self._make_loops(loops_db), BATCH)
+            self._loops.begin()
+        self._claimer.begin()
+
+    def _make_loops(self, db: PrivateDatabase) -> Sequence[Loop]:
+        loops: list[Loop] = [
+            Reap(db, self._queue),
+            Sweep(db, self._queue),
+            Fit(self._queue),
+            Isolate(db, lambda: self._tell("suspects")),
+        ]
+        if not isinstance(self._queue, DatabaseQueue):
+            loops += [Promote(db, self._queue), Refill(db, self._queue, self.options.queues)]
+        return loops
+
+    def _work(self) -> None:
+        options = self.options
+        ends = None if options.max_seconds is None else clock.monotonic() + options.max_seconds
+        quiet = 0
+        while not self._draining.wait(0.05 if options.burst or options.isolated else 0.5):
+            if ends is not None and clock.monotonic() >= ends:
+                break
+            if options.max_runs is not None and self._slots.finished >= options.max_runs:
+                break
+            if options.burst or options.isolated:
+                # Twice in a row, so that a claim between the two looks cannot be missed.
+                quiet = quiet + 1 if self._is_idle() else 0
+                if quiet >= (2 if options.burst else 40):
+                    break
+
+    def _is_idle(self) -> bool:
+        return self._claimer.is_idle.is_set() and self._slots.used == 0
+
+    def _end(self) -> bool:
+        logger.info("draining worker=%s runs=%d", self._who.id, self._slots.used)
+        self._claimer.stop()
+        self._slots.ask_to_release()
+        is_empty = self._slots.wait_until_empty(durable_settings().SHUTDOWN_GRACE_SECONDS)
+        self._loops.stop()
+        if is_empty:
+            self._threads.close()
+            if self._loop is not None:
+                self._loop.close()
+            self._notifier.stop()
+            self._committer.close()
+            self._heartbeat.stop()
+            workers.stop(self._db, self._who.id)
+        self._db.close()
+        logger.info("stopped worker=%s runs=%d", self._who.id, self._slots.finished)
+        return is_empty
+
+    # --- work ----------------------------------------------------------------------------------
+
+    def _start(self, claims: Sequence[Claim]) -> None:
+        for_loop = []
+        for claim in claims:
+            try:
+                workflow = get_workflow(claim.workflow)
+            except UnknownWorkflow:
+                # Only what we know is claimed; a name that went since lapses and is blocked as unknown.
+                self._slots.free(claim.lease)
+                continue
+            if workflow.is_async:
+                for_loop.append((claim, workflow))
+            else:
+                self._threads.start(claim, workflow)
+        if for_loop:
+            if self._loop is None:
+                self._loop = LoopPool(self._committer, self._ended)
+            self._loop.start(for_loop)
+
+    def _ended(self, claim: Claim, outcome: Outcome) -> None:
+        self._slots.free(claim.lease)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("ended run=%s workflow=%s as=%s", claim.run_id, claim.workflow, type(outcome).__name__)
+
+    def _after_commit(self, lease: Lease, write: Write, receipt: Receipt) -> None:
+        if receipt.ready:
+            self._notifier.push(receipt.ready)
+        if receipt.parent_id is not None and receipt.status in ("succeeded", "failed", "cancelled"):
+            self._notifier.wake(receipt.parent_id)
+
+    def _beat(self, db: PrivateDatabase) -> None:
+        workers.beat(db, self._who.id)
+        if self.options.health_file is not None:
+            self.options.health_file.touch()
+

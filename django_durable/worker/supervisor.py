@@ -1,0 +1,228 @@
+"""The supervisor: starts worker processes, replaces those that die, and lets them drain.
+
+It runs none of the user's workflows, so that nothing these do can take it down.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.utils import Error
+
+from ..conf import durable_settings
+from ..queues.current import current_queue
+from ..store import recovery, workers
+from ..store.database import PrivateDatabase
+from .loops.reap import log_taken
+
+logger = logging.getLogger("django_durable.worker")
+
+CHILD_ENV = "DURABLE_WORKER_CHILD"
+"""Tells a re-executed ``durable_worker`` that it is a child: its id, its pipes, whether it is isolated."""
+QUICK_DEATH_SECONDS = 5.0
+LONGEST_RESTART_PAUSE = 30.0
+
+
+@dataclass(slots=True)
+class Child:
+    """A worker process. ``place`` is its number among its siblings, None for the isolated one."""
+
+    id: UUID
+    process: subprocess.Popen[bytes]
+    orders: int
+    reports: int
+    place: int | None
+    started: float
+    is_draining: bool = False
+
+    def drain(self) -> None:
+        """Close the pipe of orders; its end is the order."""
+        if not self.is_draining:
+            self.is_draining = True
+            os.close(self.orders)
+
+
+class Supervisor:
+    """``run`` returns when all children have ended: after a drain, or because their options say so."""
+
+    def __init__(self, command: Sequence[str], processes: int) -> None:
+        self._command = list(command)
+        self._processes = processes
+        self._children: list[Child] = []
+        self._stopping = False
+        self._deaths: dict[int | None, int] = {}
+        self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
+        self._wants_isolated = False
+        self._db = PrivateDatabase()
+        self._reload = threading.Event()
+        self._selector = selectors.DefaultSelector()
+        self._alarm_read, self._alarm_write = os.pipe()
+        os.set_blocking(self._alarm_write, False)
+
+    def run(self) -> None:
+        """Supervise until there is nobody left to supervise."""
+        self._selector.register(self._alarm_read, selectors.EVENT_READ)
+        signal.set_wakeup_fd(self._alarm_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        try:
+            while self._children or self._start_at or self._wants_isolated:
+                self._start_due()
+                self._listen()
+                self._bury()
+                if self._reload.is_set():
+                    self._restart_all()
+        finally:
+            self._kill_all()
+            self._db.close()
+
+    def reload(self) -> None:
+        """Replace every child by a fresh one, each after it has drained. May be called from any thread."""
+        self._reload.set()
+        self._rouse()
+
+    def _rouse(self) -> None:
+        os.write(self._alarm_write, b"\0")
+
+    # --- signals -------------------------------------------------------------------------------
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        if self._stopping:
+            logger.warning("second signal: ending at once")
+            self._kill_all()
+            os._exit(128 + number)
+        logger.info("draining: %s", signal.Signals(number).name)
+        self._stopping = True
+        self._start_at.clear()
+        self._wants_isolated = False
+        for child in self._children:
+            child.drain()
+
+    # --- children ------------------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for place in [place for place, due in self._start_at.items() if due <= now]:
+            del self._start_at[place]
+            self._children.append(self._spawn(place))
+        if self._wants_isolated:
+            self._wants_isolated = False
+            if not any(child.place is None for child in self._children):
+                self._children.append(self._spawn(None))
+
+    def _spawn(self, place: int | None) -> Child:
+        orders_read, orders_write = os.pipe()
+        reports_read, reports_write = os.pipe()
+        worker_id = uuid4()
+        told = {
+            "id": str(worker_id),
+            "orders": orders_read,
+            "reports": reports_write,
+            "isolated": place is None,
+            "loops": place == 0,
+        }
+        process = subprocess.Popen(  # noqa: S603  (our own command, executed again)
+            self._command,
+            env={**os.environ, CHILD_ENV: json.dumps(told)},
+            pass_fds=(orders_read, reports_write),
+        )
+        os.close(orders_read)
+        os.close(reports_write)
+        os.set_blocking(reports_read, False)
+        self._selector.register(reports_read, selectors.EVENT_READ)
+        return Child(worker_id, process, orders_write, reports_read, place, time.monotonic())
+
+    def _listen(self) -> None:
+        wait = min([due - time.monotonic() for due in self._start_at.values()] + [1.0])
+        for key, _ in self._selector.select(max(0.0, wait)):
+            if key.fd == self._alarm_read:
+                os.read(self._alarm_read, 1024)
+                continue
+            words = os.read(key.fd, 1024)
+            if not words:
+                self._selector.unregister(key.fd)
+            elif b"suspects" in words and not self._stopping:
+                self._wants_isolated = True
+
+    def _bury(self) -> None:
+        for child in [child for child in self._children if child.process.poll() is not None]:
+            self._children.remove(child)
+            self._forget_pipes(child)
+            self._take_over(child)
+            if not self._stopping and child.place is not None and self._is_to_restart(child):
+                self._start_at[child.place] = time.monotonic() + self._pause(child)
+
+    def _forget_pipes(self, child: Child) -> None:
+        if child.reports in self._selector.get_map():
+            self._selector.unregister(child.reports)
+        os.close(child.reports)
+        if not child.is_draining:
+            os.close(child.orders)
+
+    def _is_to_restart(self, child: Child) -> bool:
+        return child.is_draining or child.process.returncode != 0
+
+    def _pause(self, child: Child) -> float:
+        """A child that dies again and again soon after its start comes back more and more slowly."""
+        if child.is_draining or time.monotonic() - child.started > QUICK_DEATH_SECONDS:
+            self._deaths[child.place] = 0
+            return 0.0
+        self._deaths[child.place] = count = self._deaths.get(child.place, 0) + 1
+        return float(min(2 ** (count - 1) - 1, LONGEST_RESTART_PAUSE))
+
+    def _take_over(self, child: Child) -> None:
+        """What a dead child held: handed back after a drain, else taken away as from any process that died."""
+        code = child.process.returncode
+        if code == 0:
+            return
+        settings = durable_settings()
+        try:
+            if child.is_draining and code == 3:
+                ready = recovery.release_worker(self._db, child.id)
+                logger.info("released worker=%s runs=%d", child.id, len(ready))
+            else:
+                logger.error("died worker=%s pid=%d exit=%d", child.id, child.process.pid, code)
+                taken = recovery.reap_worker(
+                    self._db, child.id, lease=settings.LEASE_SECONDS, max_crashes=settings.MAX_CRASHES
+                )
+                log_taken(taken)
+                ready = recovery.startable(taken)
+                self._wants_isolated |= not self._stopping and any(run.suspect for run in taken)
+            current_queue().push(ready)
+            workers.stop(self._db, child.id)
+        except Error as error:
+            # Its leases lapse, and the reaper does the same.
+            logger.warning("could not take over from worker=%s: %s", child.id, error)
+            self._db.close()
+
+    def _restart_all(self) -> None:
+        self._reload.clear()
+        for child in self._children:
+            child.drain()
+
+    def _kill_all(self) -> None:
+        for child in self._children:
+            if child.process.poll() is None:
+                child.process.kill()
+                child.process.wait()
+
+
+def own_command() -> list[str]:
+    """How this process was started, to be executed again: ``manage.py``, ``django-admin`` or ``python -m``."""
+    from django.utils.autoreload import get_child_arguments
+
+    return get_child_arguments()
+
+
