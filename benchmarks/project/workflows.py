@@ -1,0 +1,27 @@
+"""What the benchmarks run: steps that do nothing, so that what is measured is the engine."""
+
+from __future__ import annotations
+
+from django_durable import AsyncContext, Context, durable_workflow
+
+
+def nothing(number: int) -> int:
+    return number
+
+
+async def nothing_async(number: int) -> int:
+    return number
+
+
+@durable_workflow(name="bench.steps")
+def steps(ctx: Context, count: int) -> int:
+    for turn in range(count):
+        ctx.step(f"step {turn}", nothing, turn)
+    return count
+
+
+@durable_workflow(name="bench.steps_async")
+async def steps_async(ctx: AsyncContext, count: int) -> int:
+    for turn in range(count):
+        await ctx.step(f"step {turn}", nothing_async, turn)
+    return count
