@@ -46,6 +46,11 @@ class PostgreSQL:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         return f"json_to_recordset(%({parameter})s::json) AS {alias}({described})"
 
+    def record(self, alias: str, columns: dict[str, str]) -> str:
+        """One row whose columns are parameters of the same names: for a single row half the cost of ``recordset``."""
+        given = ", ".join(f"%({name})s::{kind} AS {name}" for name, kind in columns.items())
+        return f"(SELECT {given}) AS {alias}"
+
     def list(self, values: Iterable[Any]) -> Any:
         return list(values)
 
@@ -100,6 +105,9 @@ class SQLite:
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
+
+    def record(self, alias: str, columns: dict[str, str]) -> str:
+        return f"(SELECT {', '.join(f'%({name})s AS {name}' for name in columns)}) AS {alias}"
 
     def list(self, values: Iterable[Any]) -> Any:
         return json.dumps([self.key(value) if isinstance(value, UUID) else value for value in values])

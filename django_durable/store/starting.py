@@ -35,15 +35,17 @@ def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
 def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
     """Insert the runs with their inputs and tags; those that are queued already (the others are scheduled)."""
     d = db.dialect
-    rows = as_json([run_row(d, run) for run in runs])
+    rows = [run_row(d, run) for run in runs]
+    is_single = len(rows) == 1
+    parameters = rows[0] if is_single else {"runs": as_json(rows)}
     tags = [{"run_id": d.key(run.id), "name": tag} for run in runs for tag in run.tags]
-    statements = starts.start_runs(d)
+    statements = starts.start_runs(d, is_single=is_single)
     if len(statements) == 1 and not tags:
-        db.rows(statements[0], runs=rows)
+        db.rows(statements[0], **parameters)
     else:
         with db.transaction():
             for statement in statements:
-                db.rows(statement, runs=rows)
+                db.rows(statement, **parameters)
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
     return [Ready(run.id, run.queue, run.priority) for run in runs if run.run_at is None and not run.run_after]

@@ -59,11 +59,13 @@ def insert_tags(d: Dialect) -> str:
     return f"INSERT INTO django_durable_tag (run_id, name) SELECT t.run_id, t.name FROM {source}"
 
 
-def start_runs(d: Dialect) -> list[str]:
-    """The statements that insert the runs in parameter ``runs`` with their inputs: one where the database can."""
-    source = d.recordset("runs", "n", NEW_RUN)
+def start_runs(d: Dialect, *, is_single: bool) -> list[str]:
+    """The statements that insert runs with their inputs: one where the database can.
+
+    ``is_single``: the run's columns are the parameters themselves; else parameter ``runs`` has a row for each.
+    """
+    source = d.record("n", NEW_RUN) if is_single else d.recordset("runs", "n", NEW_RUN)
     if d.has_writing_ctes:
         # No constraint ties the two, so the order in which the parts run does not matter.
-        return [f"WITH started AS ({insert_runs(d, source)} RETURNING status) , stored AS ({insert_inputs(source)}) "
-                "SELECT status FROM started"]
-    return [insert_runs(d, source) + " RETURNING status", insert_inputs(source)]
+        return [f"WITH started AS ({insert_runs(d, source)}) {insert_inputs(source)}"]
+    return [insert_runs(d, source), insert_inputs(source)]
