@@ -90,7 +90,7 @@ def workers(*arguments: str) -> Iterator[None]:
     from django_durable.models import Worker
 
     command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", *arguments]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})  # noqa: S603
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     count = int(arguments[arguments.index("--processes") + 1]) if "--processes" in arguments else 1
     try:
         wait_for(lambda: Worker.objects.filter(stopped_at=None).count() == count)

@@ -13,4 +13,6 @@ class DurableConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from . import checks  # noqa: F401  (importing them registers them)
+
         autodiscover_modules("workflows")

@@ -176,9 +176,7 @@ class RetryLater(DurableError):
 class StepNameReused(DurableError):
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(
-            f"{path!r} was used twice in this run. Give each step its own name, or pass key= in a loop."
-        )
+        super().__init__(f"{path!r} was used twice in this run. Give each step its own name, or pass key= in a loop.")
 
 
 class InvalidName(DurableError, ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -127,6 +129,20 @@ class RunHandle(Generic[R]):
         Refused with ResultUnavailable where it could only hang: in a workflow's body, and inside a transaction,
         whose snapshot or unfinished enqueue the worker's answer cannot reach.
         """
+        for pause in self._pauses(timeout):
+            time.sleep(pause)
+        return self._outcome()
+
+    async def aresult(self, timeout: float | None = None) -> R:
+        """As ``result``. Asks on the caller's connection and holds no thread while it waits."""
+        pauses = self._pauses(timeout)
+        look = sync_to_async(lambda: next(pauses, None))
+        while (pause := await look()) is not None:
+            await asyncio.sleep(pause)
+        return await sync_to_async(self._outcome)()
+
+    def _pauses(self, timeout: float | None) -> Iterator[float]:
+        """Seconds to wait before each further look, until the run is over."""
         ends = None if timeout is None else time.monotonic() + timeout
         pause = FIRST_POLL
         while self.refresh().status not in TERMINAL:
@@ -134,13 +150,8 @@ class RunHandle(Generic[R]):
             left = LAST_POLL if ends is None else ends - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"Run {self.id} is {self.status} after {timeout:g} s.")
-            time.sleep(min(pause, left))
+            yield min(pause, left)
             pause = min(pause * 1.5, LAST_POLL)
-        return self._outcome()
-
-    async def aresult(self, timeout: float | None = None) -> R:
-        """As ``result``."""
-        return await sync_to_async(self.result, thread_sensitive=False)(timeout)
 
     def _refuse_to_hang(self) -> None:
         if is_executing():

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from ..core.journal import NewRun
+from ..core.names import NAME_MAX
 from ..core.stepping import running_step
 from ..exceptions import IdempotencyConflict
 from ..signals import run_enqueued
@@ -62,7 +63,8 @@ def _step_key() -> KeyRequest:
 
 def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest) -> UUID:
     key_hash, input_hash = _hash(request.key), _hash(run.input)
-    taken = take_key(db, workflow.name, request.key, key_hash, run.id, input_hash, request.ttl)
+    # The hash is what counts; the column only shows the key, and one that a step made may be longer than it.
+    taken = take_key(db, workflow.name, request.key[:NAME_MAX], key_hash, run.id, input_hash, request.ttl)
     if taken is None:
         _store(db, workflow, [run])
         return run.id
@@ -86,4 +88,3 @@ def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> None:
         for run in runs:
             send = partial(run_enqueued.send_robust, sender=workflow, run_id=run.id)
             transaction.on_commit(send, using=db.alias, robust=True)
-

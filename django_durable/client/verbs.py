@@ -61,7 +61,10 @@ def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
     except (Run.DoesNotExist, Payload.DoesNotExist):
         raise RunNotFound(run_id) from None
     tags = tuple(old.tags.using(db.alias).values_list("name", flat=True))
-    new = NewRun(uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, tags=tags)
+    timeout = None if old.deadline_at is None else (old.deadline_at - old.created_at).total_seconds()
+    new = NewRun(
+        uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, deadline_after=timeout, tags=tags
+    )
     with db.transaction():
         ready = start_runs(db, [new])
         _audit(db, old, "rerun", actor, reason)

@@ -14,8 +14,8 @@ from .effects import Effect, Performed
 from .flow import Flow, RunInfo
 from .journal import NewRun
 from .retries import Retry
-from .steps import PLAIN, StepOptions, step
 from .stepping import stable_key
+from .steps import PLAIN, StepOptions, step
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -50,7 +50,8 @@ def wait_for_event(
         seconds = None if timeout is None else max(seconds_of(timeout, "timeout"), 0.0)
         entry = Entry(path, Kind.EVENT, EntryStatus.WAITING, wake_after=seconds, awaits=event)
         flow.record(entry)
-    if entry.wake_after == 0 or (entry.wake_at is not None and flow.journal.now() >= entry.wake_at):
+    # A new wait suspends even with a time-out of 0: an event that came after the claim is seen only by the next one.
+    if entry.wake_at is not None and flow.journal.now() >= entry.wake_at:
         flow.record(replace(entry, status=EntryStatus.FAILED))
         yield Persist()
         return _timed_out(path, event, default)

@@ -41,7 +41,19 @@ class RunInfo:
 class Flow:
     """``pending`` is what the next commit will carry, ``outcome`` how the attempt ended (None: it has not)."""
 
-    __slots__ = ("_claimed", "counters", "is_replaying", "journal", "lease", "outcome", "pending", "random", "run", "step_retry")
+    __slots__ = (
+        "_claimed",
+        "before_call",
+        "counters",
+        "is_replaying",
+        "journal",
+        "lease",
+        "outcome",
+        "pending",
+        "random",
+        "run",
+        "step_retry",
+    )
 
     def __init__(
         self,
@@ -58,20 +70,28 @@ class Flow:
         self.random = chance
         self.pending = Write()
         self.outcome: Outcome | None = None
-        self.is_replaying = True
+        self.is_replaying = not journal.is_empty
+        self.before_call: Callable[[], None] | None = None
+        """What a driver has to say against a ``ctx`` call here and now; raises."""
         self.counters: dict[str, int] = {}
         self._claimed: set[str] = set()
 
     # --- identity ------------------------------------------------------------------------------
 
-    def claim(self, scope: str, name: str, key: object = None) -> str:
-        """The path of this call, which nobody in this run has used before. Raises StepNameReused, InvalidName."""
+    def require_open(self, name: str) -> None:
+        """Unwind again where the attempt is over. Raises ContextMisuse where a ctx call cannot work."""
         if self.outcome is not None:
             raise Unwind
         if running_step() is not None:
             raise ContextMisuse(
                 f"ctx was used inside a step, at {name!r}. A step's function gets no ctx: call ctx from the workflow."
             )
+        if self.before_call is not None:
+            self.before_call()
+
+    def claim(self, scope: str, name: str, key: object = None) -> str:
+        """The path of this call, which nobody in this run has used before. Raises StepNameReused, InvalidName."""
+        self.require_open(name)
         path = make_path(scope, name, key)
         if path in self._claimed:
             raise StepNameReused(path)
@@ -87,9 +107,10 @@ class Flow:
     def find(self, path: str, kind: Kind) -> Entry | None:
         """What is journaled at ``path``. An entry of another kind ends the attempt as ``blocked: diverged``."""
         entry = self.journal.find(path)
-        if entry is None:
+        if entry is None or entry.status in (EntryStatus.WAITING, EntryStatus.RETRYING):
+            # What comes after a wait is new, although the wait itself was journaled.
             self.is_replaying = False
-        elif entry.kind != kind:
+        if entry is not None and entry.kind != kind:
             text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
             self.end(Blocked(BlockReason.DIVERGED, text))
         return entry

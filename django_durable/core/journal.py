@@ -94,6 +94,10 @@ class ChildState:
 class Journal(Protocol):
     """What is durable of one run. Reading is from memory: the claim loaded it; writing is the driver's work."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever journaled: there is nothing to replay."""
+
     def find(self, path: str) -> Entry | None:
         """The entry at ``path``, or None."""
 
@@ -125,6 +129,10 @@ class MemoryJournal:
         self._children = children or {}
         self._now = now
         self._seq = max((entry.seq for entry in self.entries.values()), default=0)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.entries
 
     def find(self, path: str) -> Entry | None:
         return self.entries.get(path)

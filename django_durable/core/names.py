@@ -40,6 +40,8 @@ def _escaped(what: str, name: str) -> str:
 
 def make_path(scope: str, name: str, key: object = None) -> str:
     """The path of ``name`` (with ``key``) in ``scope``; raises InvalidName."""
+    if type(name) is not str:
+        check_name("name", name)  # which may be unhashable: the cache must not see it
     path = scope + _escaped("name", name)
     if key is not None:
         path = f"{path}[{_escaped('key', str(key))}]"

@@ -14,6 +14,7 @@ logger = logging.getLogger("django_durable.workflow")
 
 def progress(flow: Flow, done: float, total: float | None, message: str) -> None:
     """Note how far the run has come; stored with its next durable write, silent under replay."""
+    flow.require_open("progress")
     if not flow.is_replaying:
         flow.pending.progress = encode({"done": done, "total": total, "message": str(message)[:500]})
 

@@ -11,13 +11,11 @@ from .codec import decode, encode
 from .flow import Flow
 from .journal import Entry
 from .states import EntryStatus, Kind
-from .unwinding import Unwind
 
 
 def now(flow: Flow, scope: str) -> datetime:
     """The time when this call was first reached; journaled with the next durable write."""
-    if flow.outcome is not None:
-        raise Unwind
+    flow.require_open("now")
     # Escaped names never hold a bare "%", so no name that a person chose can be this path.
     path = f"{scope}%now[{flow.count(scope, '%now')}]"
     entry = flow.find(path, Kind.VALUE)
@@ -28,6 +26,7 @@ def now(flow: Flow, scope: str) -> datetime:
 
 
 def _digest(flow: Flow, scope: str, sort: str) -> bytes:
+    flow.require_open(sort)
     turn = flow.count(scope, sort)
     return hashlib.sha256(f"{flow.run.run_id}\n{scope}\n{sort}\n{turn}".encode()).digest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from ..core.context import AsyncContext
@@ -11,7 +12,7 @@ from ..core.steps import step
 from ..exceptions import StepFailed
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
-from .async_driver import AsyncDriver
+from .async_driver import AsyncDriver, is_cancelled
 from .attempt import ON_FAILURE, Attempt
 from .commit import Commit
 
@@ -37,6 +38,8 @@ async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:
         args, kwargs = call
         value = await attempt.workflow.fn(AsyncContext(attempt.flow, drive), *args, **kwargs)
     except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            return attempt.interrupted()
         return attempt.raised(error)
     return attempt.returned(value)
 

@@ -14,10 +14,13 @@ from ..core.context import Decisions
 from ..core.effects import Perform, Performed, Raised, Returned
 from ..core.flow import Flow
 from ..core.outcomes import Lost
-from ..core.stepping import CurrentStep, enter_step, leave_step
+from ..core.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
 from ..exceptions import StepTimeout
+from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit
+from .step_call import step_of
+from .transactions import drop_broken_connections, leftover_transactions, open_transactions
 
 
 class AsyncDriver:
@@ -52,8 +55,11 @@ class AsyncDriver:
         lease.cancel_requested |= receipt.cancelling
 
     async def _perform(self, perform: Perform) -> Performed:
+        if perform.settle is not None:
+            refuse_coroutine(perform)
+            return await sync_to_async(perform_atomically, thread_sensitive=True)(self._flow, perform, self._commit)
         began = time.perf_counter()
-        token = enter_step(CurrentStep(self._flow.run.run_id, perform.path, perform.attempt, self._flow.lease))
+        token = enter_step(step_of(self._flow, perform))
         try:
             if perform.timeout is None:
                 value = await _call(perform)
@@ -62,7 +68,7 @@ class AsyncDriver:
         except Unwind:
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             return Raised(error, time.perf_counter() - began)
         finally:
@@ -74,8 +80,22 @@ async def _call(perform: Perform) -> Any:
     if inspect.iscoroutinefunction(perform.fn):
         return await perform.fn(*perform.args)
     # A plain function may block or use the ORM: it runs in the run's own thread, not on the loop.
-    value = await sync_to_async(perform.fn, thread_sensitive=True)(*perform.args)
+    value, error = await sync_to_async(_in_thread, thread_sensitive=True)(perform)
+    if error is not None:
+        raise error
     return await value if inspect.isawaitable(value) else value
+
+
+def _in_thread(perform: Perform) -> tuple[Any, BaseException | None]:
+    # The error comes back as a value: a future does not take StopIteration, and SystemExit would end the thread.
+    outer = open_transactions()
+    try:
+        value = perform.fn(*perform.args)
+    except BaseException as error:
+        leftover_transactions(outer)
+        drop_broken_connections()
+        return None, error
+    return value, leftover_transactions(outer)
 
 
 async def _call_in_time(perform: Perform, seconds: float) -> Any:
@@ -89,6 +109,7 @@ async def _call_in_time(perform: Perform, seconds: float) -> Any:
         raise
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
+    """Whether somebody cancelled this task, which is not the same as a CancelledError that user code raised."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

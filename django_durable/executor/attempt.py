@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..conf import durable_settings
 from ..core.codec import decode, encode
 from ..core.failures import describe
 from ..core.flow import Flow, RunInfo
-from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Outcome, Retried, Suspended
+from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Outcome, Released, Retried, Suspended
 from ..core.retries import retry_delay
 from ..core.states import BlockReason, Phase
+from ..core.unwinding import Unwind
 from ..exceptions import (
     ChildFailed,
     InvalidInput,
@@ -110,6 +112,12 @@ class Attempt:
         if not isinstance(error, FINAL) and (again := self._again(error)) is not None:
             return again
         return self._final(error)
+
+    def interrupted(self) -> Outcome:
+        """The outcome after the worker cancelled the task: what the lease says, else handed back unharmed."""
+        with suppress(Unwind):
+            self.flow.require_live()
+        return Released() if self.flow.outcome is None else self._stamped(self.flow.outcome)
 
     def _again(self, error: BaseException) -> Retried | None:
         retry, attempt = self.workflow.options.retry, self.claim.attempt

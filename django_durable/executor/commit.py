@@ -19,6 +19,9 @@ class Commit(Protocol):
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt: ...
 
+    def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
+        """Hear of a write that was committed elsewhere: with an atomic step's own transaction."""
+
 
 class DirectCommit:
     """Each write a batch of its own, on the caller's connection: for tests and for reading along."""
@@ -31,3 +34,6 @@ class DirectCommit:
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
         return await sync_to_async(self.write, thread_sensitive=True)(lease, write)
+
+    def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
+        pass

@@ -21,7 +21,10 @@ def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> O
     attempt = Attempt(claim, workflow)
     token = enter_run(claim.run_id)
     try:
-        return _store(attempt, _perform(attempt, SyncDriver(attempt.flow, commit)), commit)
+        drive = SyncDriver(attempt.flow, commit)
+        outcome = _perform(attempt, drive)
+        drive.roll_back()
+        return _store(attempt, outcome, commit)
     finally:
         leave_run(token)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from typing import Any
-
-from asgiref.sync import async_to_sync
-from django.db import connections
 
 from ..core.context import Decisions
 from ..core.effects import Effect, Perform, Performed, Raised, Returned
 from ..core.flow import Flow
 from ..core.outcomes import Lost
-from ..core.stepping import CurrentStep, enter_step, leave_step
 from ..core.unwinding import Unwind
+from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit
-from .transactions import leftover_transactions, open_transactions, refuse_open_transaction
+from .step_call import call_step
+from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
 
 
 class SyncDriver:
@@ -26,6 +23,7 @@ class SyncDriver:
         self._flow = flow
         self._commit = commit
         self._outer = open_transactions()
+        flow.before_call = self._refuse_transaction
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Performed | None = None
@@ -36,8 +34,14 @@ class SyncDriver:
         except StopIteration as stop:
             return stop.value
 
-    def _execute(self, effect: Effect) -> Performed | None:
+    def _refuse_transaction(self) -> None:
         refuse_open_transaction(self._outer)
+
+    def roll_back(self) -> None:
+        """At the end of the attempt: undo what the workflow's own code left open on this thread."""
+        leftover_transactions(self._outer)
+
+    def _execute(self, effect: Effect) -> Performed | None:
         if isinstance(effect, Perform):
             return self._perform(effect)
         self.persist()
@@ -55,31 +59,20 @@ class SyncDriver:
         lease.cancel_requested |= receipt.cancelling
 
     def _perform(self, perform: Perform) -> Performed:
-        step = CurrentStep(self._flow.run.run_id, perform.path, perform.attempt, self._flow.lease)
-        token = enter_step(step)
+        if perform.settle is not None:
+            refuse_coroutine(perform)
+            return perform_atomically(self._flow, perform, self._commit)
         began = time.perf_counter()
         try:
-            value = perform.fn(*perform.args)
-            if inspect.iscoroutine(value):
-                value = async_to_sync(_awaited)(value)
+            value = call_step(self._flow, perform)
         except Unwind:
             raise
         except BaseException as error:
             # SystemExit and the like too: they are the step's failure, and the run is not to be left hanging.
+            seconds = time.perf_counter() - began
             leftover_transactions(self._outer)
-            return Raised(error, time.perf_counter() - began)
-        finally:
-            leave_step(token)
+            drop_broken_connections()
+            return Raised(error, seconds)
         seconds = time.perf_counter() - began
         left_open = leftover_transactions(self._outer)
         return Raised(left_open, seconds) if left_open else Returned(value, seconds)
-
-
-async def _awaited(coroutine: Any) -> Any:
-    return await coroutine
-
-
-def close_step_connections() -> None:
-    """What Django does between requests, between runs: drop connections that are too old or broken."""
-    for connection in connections.all(initialized_only=True):
-        connection.close_if_unusable_or_obsolete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..exceptions import ContextMisuse
 
@@ -10,7 +11,9 @@ from ..exceptions import ContextMisuse
 def open_transactions() -> dict[str, int]:
     """How many atomic blocks are open on each connection of this thread (a TestCase has some already)."""
     return {
-        connection.alias: depth for connection in connections.all(initialized_only=True) if (depth := _depth(connection))
+        connection.alias: depth
+        for connection in connections.all(initialized_only=True)
+        if (depth := _depth(connection))
     }
 
 
@@ -41,14 +44,30 @@ def leftover_transactions(outer: dict[str, int]) -> ContextMisuse | None:
         is_open = connection.in_atomic_block and _depth(connection) > outer.get(connection.alias, 0)
         is_manual = not connection.in_atomic_block and not connection.get_autocommit()
         if is_open or is_manual:
-            # Closing rolls back whatever it was, and Django forgets the blocks that nobody will leave.
-            connection.atomic_blocks.clear() if hasattr(connection, "atomic_blocks") else None
-            connection.in_atomic_block = False
-            connection.savepoint_ids = []
-            connection.needs_rollback = False
-            connection.close()
+            _roll_back(connection, outer.get(connection.alias, 0))
             found = ContextMisuse(
                 f"The step left a transaction open on {connection.alias!r}; it was rolled back. "
                 "Close what you open, best with `with transaction.atomic():`."
             )
     return found
+
+
+def _roll_back(connection: BaseDatabaseWrapper, outer: int) -> None:
+    if outer:
+        # A TestCase's own transaction must live on: leave the blocks inside of it, as an error would.
+        while _depth(connection) > outer:
+            connection.atomic_blocks[-1].__exit__(ContextMisuse, None, None)
+        return
+    # Closing rolls back whatever it was, and Django forgets the blocks that nobody will leave.
+    connection.atomic_blocks.clear()
+    connection.in_atomic_block = False
+    connection.closed_in_transaction = False
+    connection.savepoint_ids = []
+    connection.needs_rollback = False
+    connection.close()
+
+
+def drop_broken_connections() -> None:
+    """What Django does between requests, after a step that failed: drop connections that are too old or broken."""
+    for connection in connections.all(initialized_only=True):
+        connection.close_if_unusable_or_obsolete()

@@ -23,15 +23,19 @@ STATUS_LABELS = {
     Status.CANCELLED: _("cancelled"),
 }
 
+# Plain strings, because migrations write down what they are given.
+ALIVE = sorted(status.value for status in LIVE)
+OVER = sorted(status.value for status in TERMINAL)
+
 
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         """Runs that are not over."""
-        return self.filter(status__in=sorted(LIVE))
+        return self.filter(status__in=ALIVE)
 
     def finished(self) -> RunQuerySet:
         """Runs that are over: succeeded, failed or cancelled."""
-        return self.filter(status__in=sorted(TERMINAL))
+        return self.filter(status__in=OVER)
 
     def for_workflow(self, workflow: object) -> RunQuerySet:
         """Runs of a workflow, given as the workflow or by its name."""
@@ -55,14 +59,20 @@ class Run(models.Model):
     workflow = models.CharField(_("workflow"), max_length=200)
     queue = models.CharField(_("queue"), max_length=100)
     priority = models.SmallIntegerField(_("priority"), default=0)
-    status = models.CharField(_("status"), max_length=10, choices=[(s.value, label) for s, label in STATUS_LABELS.items()])
-    phase = models.CharField(_("phase"), max_length=12, default=Phase.FORWARD, choices=[(p.value, p.value) for p in Phase])
+    status = models.CharField(
+        _("status"), max_length=10, choices=[(s.value, label) for s, label in STATUS_LABELS.items()]
+    )
+    phase = models.CharField(
+        _("phase"), max_length=12, default=Phase.FORWARD.value, choices=[(p.value, p.value) for p in Phase]
+    )
     attempt = models.SmallIntegerField(_("attempt"), default=1)
     max_attempts = models.SmallIntegerField(null=True)
     claims = models.IntegerField(_("claims"), default=0)
     crashes = models.SmallIntegerField(_("crashes"), default=0)
     suspect = models.BooleanField(default=False)
-    block_reason = models.CharField(max_length=20, blank=True, default="", choices=[(r.value, r.value) for r in BlockReason])
+    block_reason = models.CharField(
+        max_length=20, blank=True, default="", choices=[(r.value, r.value) for r in BlockReason]
+    )
     fingerprint = models.CharField(max_length=64, blank=True, default="")
     waiting_on = models.CharField(_("waiting on"), max_length=PATH_MAX + 20, blank=True, default="")
 
@@ -96,33 +106,32 @@ class Run(models.Model):
             models.CheckConstraint(
                 name="durable_run_lease",
                 condition=Q(
-                    status=Status.RUNNING,
+                    status=Status.RUNNING.value,
                     lease_token__isnull=False,
                     leased_by__isnull=False,
                     lease_expires_at__isnull=False,
                 )
                 | (
-                    ~Q(status=Status.RUNNING)
+                    ~Q(status=Status.RUNNING.value)
                     & Q(lease_token__isnull=True, leased_by__isnull=True, lease_expires_at__isnull=True)
                 ),
             ),
             models.CheckConstraint(
                 name="durable_run_finished",
-                condition=Q(status__in=sorted(TERMINAL), finished_at__isnull=False)
-                | Q(status__in=sorted(LIVE), finished_at__isnull=True),
+                condition=Q(status__in=OVER, finished_at__isnull=False)
+                | Q(status__in=ALIVE, finished_at__isnull=True),
             ),
             models.CheckConstraint(
-                name="durable_run_scheduled", condition=~Q(status=Status.SCHEDULED) | Q(wake_at__isnull=False)
+                name="durable_run_scheduled", condition=~Q(status=Status.SCHEDULED.value) | Q(wake_at__isnull=False)
             ),
             models.CheckConstraint(
-                name="durable_run_queued", condition=~Q(status=Status.QUEUED) | Q(queued_at__isnull=False)
+                name="durable_run_queued", condition=~Q(status=Status.QUEUED.value) | Q(queued_at__isnull=False)
             ),
-            models.CheckConstraint(
-                name="durable_run_waiting", condition=~Q(status=Status.WAITING) | ~Q(waiting_on="")
-            ),
+            models.CheckConstraint(name="durable_run_waiting", condition=~Q(status=Status.WAITING.value) | ~Q(waiting_on="")),
             models.CheckConstraint(
                 name="durable_run_blocked",
-                condition=Q(status=Status.BLOCKED) & ~Q(block_reason="") | ~Q(status=Status.BLOCKED) & Q(block_reason=""),
+                condition=Q(status=Status.BLOCKED.value) & ~Q(block_reason="")
+                | ~Q(status=Status.BLOCKED.value) & Q(block_reason=""),
             ),
             models.CheckConstraint(name="durable_run_attempt", condition=Q(attempt__gte=1)),
         ]
@@ -133,25 +142,27 @@ class Run(models.Model):
                 F("priority").desc(),
                 "queued_at",
                 name="durable_run_ready",
-                condition=Q(status=Status.QUEUED),
+                condition=Q(status=Status.QUEUED.value),
             ),
             models.Index(
                 fields=["queued_at"],
                 name="durable_run_suspect",
-                condition=Q(status=Status.QUEUED, suspect=True),
+                condition=Q(status=Status.QUEUED.value, suspect=True),
             ),
             models.Index(
                 fields=["wake_at"],
                 name="durable_run_due",
-                condition=Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__isnull=False),
+                condition=Q(status__in=[Status.SCHEDULED.value, Status.WAITING.value], wake_at__isnull=False),
             ),
-            models.Index(fields=["leased_by"], name="durable_run_leased", condition=Q(status=Status.RUNNING)),
+            models.Index(fields=["leased_by"], name="durable_run_leased", condition=Q(status=Status.RUNNING.value)),
             models.Index(
                 fields=["status", "id"],
                 name="durable_run_attention",
-                condition=Q(status__in=[Status.PAUSED, Status.BLOCKED, Status.FAILED]),
+                condition=Q(status__in=[Status.PAUSED.value, Status.BLOCKED.value, Status.FAILED.value]),
             ),
-            models.Index(fields=["parent", "parent_path"], name="durable_run_parent", condition=Q(parent__isnull=False)),
+            models.Index(
+                fields=["parent", "parent_path"], name="durable_run_parent", condition=Q(parent__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

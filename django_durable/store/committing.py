@@ -113,10 +113,13 @@ def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], c
     if clears_suspicion:
         send(commits.clear_suspicion())
     send(commits.consume_events(d), consumed=batch.consumed)
+    orphans = [row for row in batch.children if receipts[UUID(row["parent_id"])].cancelling and not row["detached"]]
+    over = {row["id"] for row in orphans}
     for row in send(commits.insert_children(d), children=batch.children):
-        if row[3] == Status.QUEUED:
+        if row[3] == Status.QUEUED and d.key(d.read_key(row[0])) not in over:
             _parent_of(d, batch, receipts, row[0]).ready.append(Ready(d.read_key(row[0]), row[1], row[2]))
     send(commits.insert_child_inputs(d), children=batch.children)
+    send(commits.cancel_children(d), children=orphans)
     for row in send(commits.leave(d), leaving=batch.leaving) + send(commits.suspend(d), suspending=batch.suspending):
         _take_status(d, receipts[d.read_key(row[0])], row[0], *row[1:])
 

@@ -67,10 +67,11 @@ class PrivateDatabase(Database):
             cursor.execute(self.dialect.begin)
             try:
                 yield
+                # Where this fails (constraints that are checked at the end) SQLite leaves the transaction open.
+                cursor.execute("COMMIT")
             except BaseException:
                 self._roll_back()
                 raise
-            cursor.execute("COMMIT")
 
     def _roll_back(self) -> None:
         try:

@@ -8,9 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, F, Q, QuerySet, Value, When
-from django.db.models.functions import Coalesce
 
-from ..core import clock
 from ..core.states import TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..models import Audit, JournalEntry, Payload, Run
 from ..queues.ready import Ready
@@ -33,7 +31,8 @@ def _locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
 
 def _audit(db: Database, runs: Sequence[Run], verb: str, by: Verb) -> None:
     Audit.objects.using(db.alias).bulk_create(
-        Audit(run_id=run.pk, verb=verb, actor=by.actor[:150], reason=by.reason, status_before=run.status) for run in runs
+        Audit(run_id=run.pk, verb=verb, actor=by.actor[:150], reason=by.reason, status_before=run.status)
+        for run in runs
     )
 
 
@@ -62,7 +61,7 @@ def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
     with db.transaction():
         while runs := [run for run in _locked(db, layer) if run.status not in TERMINAL]:
             fresh = [run for run in runs if _ends_at_once(run)]
-            waiting = [run for run in runs if run.status in (Status.WAITING, Status.PAUSED)]
+            waiting = [run for run in runs if run.status in (Status.WAITING, Status.PAUSED) and run not in fresh]
             _audit(db, runs, "cancel", verb)
             ids = [run.pk for run in runs]
             Run.objects.using(db.alias).filter(pk__in=ids, cancel_requested_at=None).update(

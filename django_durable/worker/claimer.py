@@ -86,7 +86,7 @@ class Claimer:
         if claims:
             self.is_idle.clear()
             for claim in claims:
-                self._slots.take(claim.lease)
+                self._slots.take(claim)
             self._start(claims)
         return len(claims)
 

@@ -102,6 +102,10 @@ class Committer:
         assert item.future is not None  # noqa: S101  (made with a loop)
         return await item.future
 
+    def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
+        """Take note of a write that was committed elsewhere: with an atomic step's own transaction."""
+        self._after(lease, write, receipt)
+
     def close(self) -> None:
         self._closing = True
         self._for_loops.release()

@@ -17,7 +17,7 @@ from ..store.database import PrivateDatabase
 
 logger = logging.getLogger("django_durable.worker")
 
-Task = Callable[[], None]
+Task = Callable[[], object]
 
 
 class Notifier:

@@ -15,6 +15,7 @@ from ..core.journal import Write
 from ..core.lease import Lease
 from ..core.outcomes import Outcome
 from ..exceptions import UnknownWorkflow
+from ..executor.deadline import watchdog
 from ..queues.current import current_queue
 from ..queues.database import DatabaseQueue
 from ..store import workers
@@ -22,6 +23,7 @@ from ..store.claiming import Claim, Claimant
 from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
 from ..workflows.registry import get_workflow, workflows
+from . import announcing
 from .claimer import Claimer
 from .committer import Committer
 from .heartbeat import Heartbeat
@@ -56,7 +58,9 @@ class WorkerOptions:
 class WorkerProcess:
     """``run`` works until it is told to drain, or until its options say that it is done."""
 
-    def __init__(self, worker_id: UUID, options: WorkerOptions, tell: Callable[[str], None] = lambda word: None) -> None:
+    def __init__(
+        self, worker_id: UUID, options: WorkerOptions, tell: Callable[[str], None] = lambda word: None
+    ) -> None:
         self.options = options
         self._tell = tell
         self._draining = threading.Event()
@@ -70,7 +74,13 @@ class WorkerProcess:
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
         self._claimer = Claimer(
-            PrivateDatabase(), self._queue, self._who, self._slots, self._limit, self._start, is_isolated=options.isolated
+            PrivateDatabase(),
+            self._queue,
+            self._who,
+            self._slots,
+            self._limit,
+            self._start,
+            is_isolated=options.isolated,
         )
         self._loops = LoopRunner(PrivateDatabase(), [], BATCH)
 
@@ -102,6 +112,7 @@ class WorkerProcess:
             version=durable_settings().VERSION or "",
         )
         logger.info("started worker=%s queues=%s", self._who.id, ",".join(self._who.queues))
+        watchdog.on_stuck = self._give_up
         self._notifier.begin()
         self._heartbeat.begin()
         if self.options.loops and not self.options.isolated:
@@ -109,6 +120,11 @@ class WorkerProcess:
             self._loops = LoopRunner(loops_db, self._make_loops(loops_db), BATCH)
             self._loops.begin()
         self._claimer.begin()
+
+    def _give_up(self, path: str) -> None:
+        """Code that does not end when its time is over: only the end of the process ends it."""
+        logger.error("step %r does not end although its time is over; the process drains and ends", path)
+        self.drain()
 
     def _make_loops(self, db: PrivateDatabase) -> Sequence[Loop]:
         loops: list[Loop] = [
@@ -168,6 +184,8 @@ class WorkerProcess:
                 # Only what we know is claimed; a name that went since lapses and is blocked as unknown.
                 self._slots.free(claim.lease)
                 continue
+            for send in announcing.started(workflow, claim):
+                self._notifier.do(send)
             if workflow.is_async:
                 for_loop.append((claim, workflow))
             else:
@@ -187,9 +205,12 @@ class WorkerProcess:
             self._notifier.push(receipt.ready)
         if receipt.parent_id is not None and receipt.status in ("succeeded", "failed", "cancelled"):
             self._notifier.wake(receipt.parent_id)
+        claim = self._slots.claim_of(lease)
+        if claim is not None:
+            for send in announcing.committed(get_workflow(claim.workflow), claim, write, receipt):
+                self._notifier.do(send)
 
     def _beat(self, db: PrivateDatabase) -> None:
         workers.beat(db, self._who.id)
         if self.options.health_file is not None:
             self.options.health_file.touch()
-

@@ -224,5 +224,3 @@ def own_command() -> list[str]:
     from django.utils.autoreload import get_child_arguments
 
     return get_child_arguments()
-
-

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -100,6 +100,9 @@ class Workflow(Generic[P, R]):
         """This workflow with other options for the runs it starts: see ``StartOptions``."""
         from .using import Using
 
+        known = [field.name for field in fields(StartOptions)]
+        if unknown := [name for name in options if name not in known]:
+            raise TypeError(f"using() has no option {', '.join(unknown)} in this version; it knows {', '.join(known)}.")
         return Using(self, StartOptions(**options))
 
     def _start(
@@ -108,6 +111,8 @@ class Workflow(Generic[P, R]):
         from ..client.handle import RunHandle
         from ..client.starting import KeyRequest, start
 
+        if options.key is not None or options.detached:
+            raise TypeError("using(key=…, detached=…) is for children: ctx.run_workflow() and ctx.start_workflow().")
         runs = [self.new_run(options, args, kwargs) for args, kwargs in inputs]
         key = None
         if options.idempotency_key is not None:
@@ -142,6 +147,8 @@ class Workflow(Generic[P, R]):
     def child(
         self, options: StartOptions, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> NewRun:
+        if options.idempotency_key is not None:
+            raise TypeError("A child takes no idempotency_key: its name in the parent (and key=…) starts it once.")
         run = self.new_run(options, args, kwargs)
         return replace(
             run,
@@ -151,4 +158,3 @@ class Workflow(Generic[P, R]):
             detached=options.detached,
             deadline_at=None if options.detached else parent.deadline_at,
         )
-

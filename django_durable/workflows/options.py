@@ -56,6 +56,7 @@ class WorkflowOptions:
             for what in ("timeout", "retention"):
                 if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
                     raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")
+            _ = self.crons  # raises InvalidSchedule
             if self.on_failure is not None and not callable(self.on_failure):
                 raise TypeError(f"on_failure must be callable, not {self.on_failure!r}.")
         except (TypeError, ValueError) as error:
@@ -100,7 +101,10 @@ class StartOptions:
             check_name("idempotency key", self.idempotency_key)
         if self.on_conflict not in ("return", "reject"):
             raise TypeError(f'on_conflict is "return" or "reject" in this version, not {self.on_conflict!r}.')
-        if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
+        for what in ("idempotency_ttl", "timeout"):
+            if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
+                raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")
+        if self.max_attempts is not None and (type(self.max_attempts) is not int or self.max_attempts < 1):
             raise TypeError(f"max_attempts must be an integer of at least 1, not {self.max_attempts!r}.")
         if isinstance(self.tags, str):
             raise TypeError("tags must be a list of strings, not one string.")

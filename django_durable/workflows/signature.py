@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 from ..core.codec import decode, encode
@@ -79,14 +80,34 @@ class Signature:
     def _adapters(self) -> dict[str, Any]:
         if pydantic is None:
             return {}
-        hints = get_type_hints(self._fn)
-        plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        hints = _hints(self._fn)
+        plain = (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY,
+        )
         config = pydantic.ConfigDict(arbitrary_types_allowed=True)
         adapters = {}
         for name, parameter in self._signature.parameters.items():
             if name in hints and parameter.kind in plain and hints[name] is not Any:
                 adapters[name] = _adapter(hints[name], config)
         return adapters
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(fn, include_extras=True)
+    except Exception:
+        # A name that is imported for type checkers only: what can be resolved still is.
+        return {name: hint for name in fn.__annotations__ if (hint := _hint(fn, name)) is not None}
+
+
+def _hint(fn: Callable[..., Any], name: str) -> Any:
+    alone = SimpleNamespace(__annotations__={name: fn.__annotations__[name]})
+    try:
+        return get_type_hints(alone, getattr(fn, "__globals__", {}), include_extras=True)[name]
+    except Exception:
+        return None
 
 
 def _adapter(annotation: Any, config: Any) -> Any:

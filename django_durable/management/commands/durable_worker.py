@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from ...worker.child import run_child
+from ...worker.logs import log_to_stderr
 from ...worker.process import WorkerOptions
+from ...worker.reloading import Watcher
 from ...worker.supervisor import CHILD_ENV, Supervisor, own_command
 
 
@@ -29,16 +30,23 @@ class Command(BaseCommand):
         parser.add_argument("--max-seconds", type=float, help="drain and exit after so many seconds")
         parser.add_argument("--max-runs", type=_positive, help="drain and exit after so many attempts in a process")
         parser.add_argument("--no-loops", action="store_true", help="no promoting, reaping, firing, pruning here")
+        parser.add_argument("--reload", action="store_true", help="replace the processes when code changes")
+        parser.add_argument("--json-logs", action="store_true", help="log lines as JSON objects")
         parser.add_argument("--health-file", type=Path, help="touched at every heartbeat")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        _log_to_stderr(options["verbosity"])
+        log_to_stderr(options["verbosity"], as_json=options["json_logs"])
         told = os.environ.pop(CHILD_ENV, None)
         if told is not None:
             self._be_child(json.loads(told), options)
             return
-        self.check(display_num_errors=True)
-        Supervisor(own_command(), options["processes"]).run()
+        if options["reload"] and options["burst"]:
+            raise CommandError("--reload and --burst exclude each other.")
+        self.check()
+        supervisor = Supervisor(own_command(), options["processes"])
+        if options["reload"]:
+            Watcher(supervisor.reload).begin()
+        supervisor.run()
 
     def _be_child(self, told: dict[str, Any], options: dict[str, Any]) -> None:
         worker = WorkerOptions(
@@ -69,14 +77,3 @@ def _positive(text: str) -> int:
     if number < 1:
         raise ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return number
-
-
-def _log_to_stderr(verbosity: int) -> None:
-    """One line for each event, unless the project has set up logging of its own."""
-    logger = logging.getLogger("django_durable")
-    if logger.hasHandlers():
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel({0: logging.CRITICAL, 1: logging.INFO}.get(verbosity, logging.DEBUG))

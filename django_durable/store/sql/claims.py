@@ -23,17 +23,22 @@ def _lease(d: Dialect, picked: str) -> str:
 
 def claim_ids(d: Dialect) -> str:
     """Claim those of ``ids`` that are still queued: what a queue hinted at."""
-    return _lease(d, f"""
+    return _lease(
+        d,
+        f"""
         picked AS MATERIALIZED (
             SELECT id FROM django_durable_run
             WHERE id {d.among("ids")} AND status = 'queued' AND NOT suspect AND workflow {d.among("workflows")}
-            ORDER BY id {d.lock})""")
+            ORDER BY id {d.lock})""",
+    )
 
 
 def claim_next(d: Dialect) -> str:
     """Claim what is queued and what has come due, best first; MATERIALIZED, so that LIMIT is a limit."""
     startable = f"queue {d.among('queues')} AND workflow {d.among('workflows')} AND NOT suspect"
-    return _lease(d, f"""
+    return _lease(
+        d,
+        f"""
         ready AS MATERIALIZED (
             SELECT id, priority, queued_at AS since FROM django_durable_run
             WHERE status = 'queued' AND {startable}
@@ -44,16 +49,20 @@ def claim_next(d: Dialect) -> str:
             ORDER BY wake_at LIMIT %(limit)s {d.lock}),
         picked AS MATERIALIZED (
             SELECT id FROM (SELECT * FROM ready UNION ALL SELECT * FROM due) AS both_kinds
-            ORDER BY priority DESC, since LIMIT %(limit)s)""")
+            ORDER BY priority DESC, since LIMIT %(limit)s)""",
+    )
 
 
 def claim_suspect(d: Dialect) -> str:
     """Claim one run that may have killed its process: only a process that works on nothing else asks for it."""
-    return _lease(d, f"""
+    return _lease(
+        d,
+        f"""
         picked AS MATERIALIZED (
             SELECT id FROM django_durable_run
             WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")}
-            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock})""")
+            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock})""",
+    )
 
 
 def load_journal(d: Dialect) -> str:

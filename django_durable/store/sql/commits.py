@@ -72,13 +72,14 @@ def upsert_payloads(d: Dialect) -> str:
 
 def leave(d: Dialect) -> str:
     """Running → over, blocked or queued again. A cancellation that was acknowledged first wins over the outcome."""
+    cancels = "r.cancel_requested_at IS NOT NULL AND o.status <> 'queued'"
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN r.cancel_requested_at IS NOT NULL AND o.status IN ('succeeded', 'failed')
-                THEN 'cancelled' ELSE o.status END,
-            finished_at = CASE WHEN o.status IN ('succeeded', 'failed', 'cancelled') THEN {d.now} END,
+        SET status = CASE WHEN {cancels} THEN 'cancelled' ELSE o.status END,
+            finished_at = CASE WHEN {cancels} OR o.status IN ('succeeded', 'failed', 'cancelled') THEN {d.now} END,
             queued_at = CASE WHEN o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
-            phase = coalesce(o.phase, r.phase), block_reason = o.block_reason, fingerprint = o.fingerprint,
+            phase = coalesce(o.phase, r.phase), fingerprint = o.fingerprint,
+            block_reason = CASE WHEN {cancels} THEN '' ELSE o.block_reason END,
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
         WHERE r.id = o.run_id
@@ -96,6 +97,15 @@ def insert_child_inputs(d: Dialect) -> str:
         INSERT INTO django_durable_payload (run_id, kind, data) SELECT n.id, 'input', n.input
         FROM {d.recordset("children", "n", NEW_RUN)} JOIN held h ON h.id = n.parent_id WHERE 1 = 1
         ON CONFLICT (run_id, kind) DO NOTHING"""
+
+
+def cancel_children(d: Dialect) -> str:
+    """Children that their parent starts after its cancellation went down the tree: over, as if it had met them."""
+    return f"""
+        UPDATE django_durable_run AS r
+        SET status = 'cancelled', finished_at = {d.now}, cancel_requested_at = {d.now}, wake_at = NULL
+        FROM {d.recordset("children", "n", NEW_RUN)} JOIN held h ON h.id = n.parent_id
+        WHERE r.id = n.id AND r.status IN ('scheduled', 'queued') AND r.claims = 0"""
 
 
 def consume_events(d: Dialect) -> str:
@@ -126,8 +136,7 @@ def suspend(d: Dialect) -> str:
 def clear_suspicion() -> str:
     """A newly journaled step clears the run that made it; only an isolated process says this."""
     return (
-        "UPDATE django_durable_run AS r SET suspect = (1 = 0), crashes = 0 "
-        "FROM held h WHERE r.id = h.id AND r.suspect"
+        "UPDATE django_durable_run AS r SET suspect = (1 = 0), crashes = 0 FROM held h WHERE r.id = h.id AND r.suspect"
     )
 
 

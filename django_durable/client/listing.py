@@ -1,0 +1,172 @@
+"""Lists and views of runs, for commands and the admin: bounded, and never a payload of many megabytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Min, Q, QuerySet, TextField
+from django.db.models.functions import Cast, Left, Length
+
+from ..conf import durable_settings
+from ..core.states import Status
+from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
+from ..models.run import RunQuerySet
+from ..store.database import Database
+
+LIMIT_MOST = 1_000
+EXCERPT = 2_048
+"""Characters of a payload that lists and views show; the text is ASCII, so they are bytes."""
+ENTRIES_MOST = 1_000
+MISSED_BEATS = 3
+
+
+@dataclass(slots=True, frozen=True)
+class Excerpt:
+    """The beginning of an encoded value as it is stored (JSON unless it was cut), and how long it is in all."""
+
+    text: str
+    size: int
+
+    @property
+    def is_cut(self) -> bool:
+        return self.size > len(self.text)
+
+
+@dataclass(slots=True, frozen=True)
+class RunView:
+    """All that is known of a run, without decoding anything: damaged payloads must not hide a run."""
+
+    run: Run
+    tags: list[str]
+    payloads: dict[str, Excerpt]
+    entries: list[dict[str, Any]]
+    """Journal rows as dicts in order, with ``value`` and ``error`` as Excerpt or None; at most ``ENTRIES_MOST``."""
+    entry_count: int
+    events: list[dict[str, Any]]
+    audit: list[Audit]
+
+
+def find_runs(
+    *,
+    statuses: Sequence[str] = (),
+    workflow: str = "",
+    queue: str = "",
+    tags: Sequence[str] = (),
+    limit: int = 20,
+) -> list[Run]:
+    """The newest runs that meet every condition, newest first; ``limit`` is clamped to 1 … ``LIMIT_MOST``."""
+    found = _runs()
+    if workflow:
+        found = found.for_workflow(workflow)
+    found = found.tagged(*tags)
+    if statuses:
+        found = found.filter(status__in=list(statuses))
+    if queue:
+        found = found.filter(queue=queue)
+    return list(found.order_by("-pk")[: max(1, min(limit, LIMIT_MOST))])
+
+
+def view(run: Run) -> RunView:
+    """What the database knows of this run."""
+    alias = Database().alias
+    journal = JournalEntry.objects.using(alias).filter(run_id=run.pk)
+    events = Event.objects.using(alias).filter(run_id=run.pk).order_by("pk")
+    return RunView(
+        run=run,
+        tags=list(Tag.objects.using(alias).filter(run_id=run.pk).order_by("name").values_list("name", flat=True)),
+        payloads=_payloads(alias, run.pk),
+        entries=_entries(journal),
+        entry_count=journal.count(),
+        events=list(events.values("name", "sent_at", "consumed_at", "consumed_by")[:ENTRIES_MOST]),
+        audit=list(Audit.objects.using(alias).filter(run_id=run.pk).order_by("pk")[:ENTRIES_MOST]),
+    )
+
+
+def _runs() -> RunQuerySet:
+    runs = Run.objects.using(Database().alias).all()
+    assert isinstance(runs, RunQuerySet)  # noqa: S101  (for the type checker)
+    return runs
+
+
+def _payloads(alias: str, run_id: UUID) -> dict[str, Excerpt]:
+    rows = Payload.objects.using(alias).filter(run_id=run_id).order_by("kind")
+    return {
+        kind: Excerpt(text, size)
+        for kind, text, size in rows.annotate(text=Left("data", EXCERPT), size=Length("data")).values_list(
+            "kind", "text", "size"
+        )
+    }
+
+
+def _entries(journal: QuerySet[JournalEntry]) -> list[dict[str, Any]]:
+    columns = ("path", "seq", "kind", "status", "attempts", "started_at", "finished_at", "wake_at", "awaits")
+    cut = {
+        f"{column}_{what}": function
+        for column in ("value", "error")
+        for what, function in (
+            ("text", Left(Cast(column, TextField()), EXCERPT)),
+            ("size", Length(column)),
+        )
+    }
+    rows = journal.order_by("seq").annotate(**cut).values(*columns, *cut)[:ENTRIES_MOST]
+    return [
+        {column: row[column] for column in columns}
+        | {
+            column: None if row[f"{column}_text"] is None else Excerpt(row[f"{column}_text"], row[f"{column}_size"])
+            for column in ("value", "error")
+        }
+        for row in rows
+    ]
+
+
+# --- the whole installation ------------------------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class QueueDepth:
+    """How many runs of a queue could start now, and since when the one that waits longest could."""
+
+    queue: str
+    ready: int
+    oldest: datetime
+
+
+def queue_depths() -> list[QueueDepth]:
+    """The queues with something to do: what is queued, suspects aside."""
+    ready = _runs().filter(status=Status.QUEUED, suspect=False).order_by()
+    rows = ready.values("queue").annotate(ready=Count("pk"), oldest=Min("queued_at")).order_by("queue")
+    return [QueueDepth(row["queue"], row["ready"], row["oldest"]) for row in rows]
+
+
+def live_workers(now: datetime) -> list[Worker]:
+    """Processes whose last heartbeat is recent. ``now`` is the database's time."""
+    since = now - timedelta(seconds=MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
+    workers = Worker.objects.using(Database().alias).filter(stopped_at=None, heartbeat_at__gte=since)
+    return list(workers.order_by("pk"))
+
+
+def overdue_leases(now: datetime, *, grace: float) -> int:
+    """Running runs whose lease ended more than ``grace`` seconds ago and that nobody has taken up."""
+    ended = now - timedelta(seconds=grace)
+    return _runs().filter(status=Status.RUNNING, lease_expires_at__lt=ended).count()
+
+
+def overdue_wakes(now: datetime, *, grace: float) -> int:
+    """Scheduled and waiting runs that were due more than ``grace`` seconds ago."""
+    due = now - timedelta(seconds=grace)
+    return _runs().filter(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lt=due).count()
+
+
+def suspects() -> int:
+    """Queued runs whose process died: each runs next in a process of its own."""
+    return _runs().filter(Q(status=Status.QUEUED) & Q(suspect=True)).count()
+
+
+def blocked() -> dict[str, int]:
+    """Blocked runs by reason."""
+    rows = _runs().filter(status=Status.BLOCKED).order_by()
+    return {row["block_reason"]: row["count"] for row in rows.values("block_reason").annotate(count=Count("pk"))}

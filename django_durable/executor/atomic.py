@@ -1,0 +1,114 @@
+"""Atomic steps: the body's ORM writes, what is pending and the journal row commit together, so exactly once."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from ..conf import durable_settings
+from ..core.codec import decode
+from ..core.effects import Perform, Performed, Raised, Returned
+from ..core.flow import Flow
+from ..core.journal import Entry, Write
+from ..core.outcomes import Lost
+from ..core.states import EntryStatus
+from ..exceptions import ContextMisuse, WriteLockHeldTooLong
+from ..models import JournalEntry
+from ..store.committing import Receipt, write_batch
+from ..store.database import Database
+from .commit import Commit
+from .step_call import call_step
+
+HELD_PAUSE = 0.005
+
+
+class _LeaseLost(Exception):
+    """Rolls the transaction back; the run is somebody else's."""
+
+
+def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performed:
+    """Run the step's body and commit it with its journal row. ``Returned`` means that both have happened.
+
+    An exception that leaves the block does not tell whether the commit happened (the connection may have been lost
+    after it, an ``on_commit`` hook may have raised): the journal does.
+    """
+    db = Database()
+    pending = flow.take_pending()
+    began = time.perf_counter()
+    try:
+        with transaction.atomic(using=db.alias):
+            _limit_idling(db)
+            value = call_step(flow, perform)
+            returned = Returned(value, time.perf_counter() - began)
+            write, receipt = _journal(db, flow, perform, returned, pending)
+    except _LeaseLost:
+        flow.end(Lost())
+    except BaseException as error:
+        seconds = time.perf_counter() - began
+        if _is_journaled(db, flow.run.run_id, perform.path, flow.lease.token):
+            return Returned(_journaled_value(flow, perform), seconds)
+        _restore(flow, pending, perform.path)
+        return Raised(error, seconds)
+    commit.noted(flow.lease, write, receipt)
+    return returned
+
+
+def refuse_coroutine(perform: Perform) -> None:
+    """Raise ContextMisuse where an atomic step is a coroutine function: its ORM calls would run in other threads."""
+    if inspect.iscoroutinefunction(perform.fn):
+        raise ContextMisuse(f"Step {perform.path!r}: atomic=True takes a plain function, not a coroutine function.")
+
+
+def _limit_idling(db: Database) -> None:
+    # A process that freezes inside the body must not hold its locks for longer than its lease.
+    if db.connection.vendor == "postgresql":
+        milliseconds = int(durable_settings().LEASE_SECONDS * 1000)
+        db.rows(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
+
+
+def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pending: Write) -> tuple[Write, Receipt]:
+    """The fence comes last: a row lock held during the body would keep the heartbeat from renewing the lease."""
+    assert perform.settle is not None  # noqa: S101  (what makes a step atomic)
+    entry = perform.settle(returned)
+    flow.journal.add(entry)
+    write = Write({**pending.entries, entry.path: entry}, pending.children, pending.consumed, pending.progress)
+    settings = durable_settings()
+    if db.dialect.has_one_writer and returned.seconds > settings.LEASE_SECONDS - settings.grace_seconds:
+        raise WriteLockHeldTooLong(
+            f"Step {perform.path!r} held SQLite's one write lock for {returned.seconds:.1f} s, longer than its lease "
+            "allows; it was rolled back. Make it shorter, or raise LEASE_SECONDS."
+        )
+    receipt = _write(db, flow, write)
+    flow.lease.cancel_requested |= receipt.cancelling
+    return write, receipt
+
+
+def _write(db: Database, flow: Flow, write: Write) -> Receipt:
+    while not flow.lease.is_over:
+        receipt = write_batch(db, [(flow.lease, write)])[flow.run.run_id]
+        if receipt.is_held:
+            return receipt
+        if receipt.is_lost:
+            break
+        # Somebody holds the row, as a rule the heartbeat of this process; the fence itself never waits.
+        time.sleep(HELD_PAUSE)
+    raise _LeaseLost
+
+
+def _is_journaled(db: Database, run_id: UUID, path: str, token: UUID) -> bool:
+    rows = JournalEntry.objects.using(db.alias).filter(run_id=run_id, path=path, token=token)
+    return rows.filter(status=EntryStatus.SUCCEEDED).exists()
+
+
+def _journaled_value(flow: Flow, perform: Perform) -> Any:
+    entry: Entry | None = flow.journal.find(perform.path)
+    return decode(entry.value) if entry is not None and entry.value is not None else None
+
+
+def _restore(flow: Flow, pending: Write, path: str) -> None:
+    pending.entries.pop(path, None)
+    flow.pending = pending

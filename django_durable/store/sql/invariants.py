@@ -1,0 +1,134 @@
+"""What must never be seen in the tables: one query for each invariant, which returns who breaks it and how.
+
+Each looks at a window of ids (``after`` < id ≤ ``until``) and returns at most ``limit`` rows of id and text. A query
+is one statement, so it sees one snapshot: what a commit changes together it sees together.
+"""
+
+from __future__ import annotations
+
+from ..dialects import Dialect
+
+TERMINAL = "('succeeded', 'failed', 'cancelled')"
+IN_WINDOW = "{column} > %(after)s AND {column} <= %(until)s"
+
+
+def window_end(table: str) -> str:
+    """The id that closes a window of ``beyond`` + 1 rows after ``after``; no row where there are fewer."""
+    return f"SELECT id FROM {table} WHERE id > %(after)s ORDER BY id LIMIT 1 OFFSET %(beyond)s"
+
+
+def _runs(column: str = "r.id") -> str:
+    return IN_WINDOW.format(column=column)
+
+
+def lease(d: Dialect) -> str:
+    """I1: running <=> lease_token, leased_by and lease_expires_at are set; else all three are null."""
+    missing = "r.lease_token IS NULL OR r.leased_by IS NULL OR r.lease_expires_at IS NULL"
+    present = "r.lease_token IS NOT NULL OR r.leased_by IS NOT NULL OR r.lease_expires_at IS NOT NULL"
+    return f"""
+        SELECT r.id, CASE WHEN r.status = 'running' THEN 'running without a whole lease'
+            ELSE r.status || ' with a lease' END
+        FROM django_durable_run r
+        WHERE {_runs()} AND (r.status = 'running' AND ({missing}) OR r.status <> 'running' AND ({present}))
+        ORDER BY r.id LIMIT %(limit)s"""
+
+
+def ending(d: Dialect) -> str:
+    """I2: terminal <=> finished_at; succeeded has an output and no error, failed an error and no output."""
+    has = "EXISTS (SELECT 1 FROM django_durable_payload p WHERE p.run_id = r.id AND p.kind = '{}')"
+    output, error = has.format("output"), has.format("error")
+    return f"""
+        SELECT id, problem FROM (
+            SELECT r.id AS id, CASE
+                WHEN r.status IN {TERMINAL} AND r.finished_at IS NULL THEN r.status || ' without finished_at'
+                WHEN r.status NOT IN {TERMINAL} AND r.finished_at IS NOT NULL THEN r.status || ' with finished_at'
+                WHEN r.status = 'succeeded' AND NOT {output} THEN 'succeeded without an output'
+                WHEN r.status = 'succeeded' AND {error} THEN 'succeeded with an error'
+                WHEN r.status = 'failed' AND NOT {error} THEN 'failed without an error'
+                WHEN r.status = 'failed' AND {output} THEN 'failed with an output'
+                END AS problem
+            FROM django_durable_run r WHERE {_runs()}) AS looked_at
+        WHERE problem IS NOT NULL ORDER BY id LIMIT %(limit)s"""
+
+
+def sequence(d: Dialect) -> str:
+    """I6: the journal's sequence strictly grows in a run: it begins above zero and no number comes twice."""
+    return f"""
+        SELECT j.run_id, 'journal number ' || j.seq || CASE WHEN count(*) > 1
+            THEN ' stands ' || count(*) || ' times' ELSE ' is not above zero' END
+        FROM django_durable_journalentry j WHERE {_runs("j.run_id")}
+        GROUP BY j.run_id, j.seq HAVING count(*) > 1 OR j.seq < 1
+        ORDER BY j.run_id, j.seq LIMIT %(limit)s"""
+
+
+def paths(d: Dialect) -> str:
+    """I8, first half: (run, path) is unique in the journal."""
+    return f"""
+        SELECT j.run_id, count(*) || ' journal entries at ' || j.path
+        FROM django_durable_journalentry j WHERE {_runs("j.run_id")}
+        GROUP BY j.run_id, j.path HAVING count(*) > 1
+        ORDER BY j.run_id, j.path LIMIT %(limit)s"""
+
+
+def keys(d: Dialect) -> str:
+    """I13: one unexpired idempotency key of a workflow -> one run, and a run of that workflow."""
+    return f"""
+        SELECT k.run_id, problem FROM (
+            SELECT k.*, CASE
+                WHEN EXISTS (SELECT 1 FROM django_durable_idempotencykey o
+                    WHERE o.workflow = k.workflow AND o.key_hash = k.key_hash AND o.id < k.id
+                    AND o.expires_at > {d.now}) THEN 'a second run for one idempotency key of ' || k.workflow
+                WHEN EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id AND r.workflow <> k.workflow)
+                    THEN 'not a run of ' || k.workflow || ', whose idempotency key names it'
+                END AS problem
+            FROM django_durable_idempotencykey k
+            WHERE {_runs("k.id")} AND k.expires_at > {d.now}) AS k
+        WHERE problem IS NOT NULL ORDER BY k.id LIMIT %(limit)s"""
+
+
+def parents(d: Dialect) -> str:
+    """I18, first half: the parent of a live, attached child exists (retention keeps such trees whole)."""
+    return f"""
+        SELECT r.id, r.status || ', and its parent does not exist' FROM django_durable_run r
+        WHERE {_runs()} AND r.parent_id IS NOT NULL AND NOT r.detached AND r.status NOT IN {TERMINAL}
+            AND NOT EXISTS (SELECT 1 FROM django_durable_run p WHERE p.id = r.parent_id)
+        ORDER BY r.id LIMIT %(limit)s"""
+
+
+def waits(d: Dialect) -> str:
+    """I22: a waiting run has something that will wake it, and nothing that should have woken it a sweep ago."""
+    waiting = "FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting'"
+    children = "SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path"
+    settled = d.later("-(%(settled)s)")
+    can_wake = f"""(r.wake_at IS NOT NULL OR EXISTS (SELECT 1 {waiting} AND (j.kind = 'event'
+        OR j.kind = 'child' AND EXISTS ({children} AND c.status NOT IN {TERMINAL}))))"""
+    has_event = f"""EXISTS (SELECT 1 {waiting} AND j.kind = 'event' AND EXISTS (
+        SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND e.name = j.awaits
+        AND e.consumed_at IS NULL AND e.sent_at <= {settled}))"""
+    has_child = f"""EXISTS (SELECT 1 {waiting} AND j.kind = 'child' AND NOT EXISTS (
+        {children} AND (c.status NOT IN {TERMINAL} OR c.finished_at > {settled})))"""
+    return f"""
+        SELECT id, problem FROM (
+            SELECT r.id AS id, CASE
+                WHEN r.cancel_requested_at <= {settled} THEN 'waiting although it is to be cancelled'
+                WHEN {has_event} THEN 'waiting although its event has come'
+                WHEN {has_child} THEN 'waiting although its child is over'
+                WHEN NOT {can_wake} THEN 'waiting for nothing that could wake it'
+                END AS problem
+            FROM django_durable_run r
+            WHERE {_runs()} AND r.status = 'waiting' AND coalesce(r.queued_at, r.created_at) <= {settled}
+            ) AS looked_at
+        WHERE problem IS NOT NULL ORDER BY id LIMIT %(limit)s"""
+
+
+def _ownerless(table: str) -> str:
+    return f"""
+        SELECT DISTINCT b.run_id, 'rows in {table}, and no such run' FROM {table} b
+        WHERE {_runs("b.run_id")} AND NOT EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = b.run_id)"""
+
+
+def orphans(d: Dialect) -> str:
+    """Rows that belong to runs which do not exist: retention takes them along with the run."""
+    tables = ("journalentry", "payload", "event", "tag", "audit")
+    found = " UNION ALL ".join(_ownerless(f"django_durable_{table}") for table in tables)
+    return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"

@@ -1,0 +1,78 @@
+"""``force_replay``: every step is followed by a replay, which must take the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from ..core.journal import Write
+from ..core.outcomes import Blocked, Completed, Suspended
+from ..core.states import BlockReason, EntryStatus, Phase
+from ..store.claiming import Claim
+from ..workflows.registry import get_workflow
+from .errors import NotDeterministic
+from .interrupting import Fate, Interruption, interrupting
+from .watching import WatchedJournal, Way, way_of
+
+
+class Replays(Interruption):
+    """Unwinds after every commit that journals something, and compares each attempt with the one before it."""
+
+    def __init__(self) -> None:
+        self._ways: dict[tuple[UUID, int], Way | None] = {}
+        self._watched: WatchedJournal | None = None
+
+    def begin(self, claim: Claim) -> None:
+        # Once a cancellation is seen, or in on_failure, other ways than before are right.
+        self._watched = None
+        if claim.phase == Phase.FORWARD and not claim.lease.cancel_requested:
+            is_async = get_workflow(claim.workflow).is_async
+            before = self._way_before(claim, is_async)
+            self._watched = WatchedJournal(claim.journal, claim.lease, before, is_async=is_async)
+            claim.journal = self._watched
+
+    def _way_before(self, claim: Claim, is_async: bool) -> Way | None:
+        known = (claim.run_id, claim.attempt)
+        if known in self._ways:
+            return self._ways[known]
+        entries = sorted(claim.journal.entries.values(), key=lambda entry: entry.seq)
+        # Written before our time. A later attempt, or one that failed and was resumed, may rightly go elsewhere; and the
+        # tasks of an async function journal in the order in which they ended.
+        is_plain = claim.attempt == 1 and all(entry.status != EntryStatus.FAILED for entry in entries)
+        return way_of(entry.path for entry in entries) if is_plain and not is_async else None
+
+    def before(self, claim: Claim, write: Write) -> Fate:
+        watched = self._watched
+        if watched is None:
+            return Fate.ALIVE
+        match write.outcome:
+            case Blocked(BlockReason.DIVERGED, text):
+                watched.difference = watched.difference or text
+            case Completed():
+                watched.difference = watched.difference or watched.left_out()
+        return Fate.UNWOUND if watched.difference else Fate.ALIVE
+
+    def after(self, claim: Claim, write: Write) -> Fate:
+        known = (claim.run_id, claim.attempt)
+        if write.outcome is None or isinstance(write.outcome, Suspended):
+            self._ways[known] = self._watched.way if self._watched else None
+        else:
+            # What an operator resumes may go another way: a step that failed then succeeds now.
+            self._ways[known] = None
+        return Fate.UNWOUND if write.outcome is None and write.entries else Fate.ALIVE
+
+    def end(self, claim: Claim) -> None:
+        if self._watched is not None and self._watched.difference:
+            raise NotDeterministic(claim.workflow, claim.run_id, self._watched.difference)
+
+
+@contextmanager
+def force_replay() -> Iterator[None]:
+    """Within the block, ``run_until_idle`` unwinds and replays after every step.
+
+    It raises NotDeterministic where a replay asks for other steps, for steps of another kind or in another order than
+    the attempt before it. Tasks that an ``async def`` workflow starts itself are replayed, but their order is free.
+    """
+    with interrupting(Replays()):
+        yield

@@ -1,0 +1,61 @@
+"""Django signals for what a commit has made true. Sent after it, off its path, to whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from django.dispatch import Signal
+
+from .. import signals
+from ..core.codec import decode
+from ..core.journal import Entry, Write
+from ..core.states import EntryStatus, Kind, Status
+from ..store.claiming import Claim
+from ..store.committing import Receipt
+from ..workflows.definition import Workflow
+
+OF_STATUS: dict[str, Signal] = {
+    Status.WAITING: signals.run_waiting,
+    Status.SUCCEEDED: signals.run_succeeded,
+    Status.FAILED: signals.run_failed,
+    Status.CANCELLED: signals.run_cancelled,
+    Status.BLOCKED: signals.run_blocked,
+}
+OF_STEP: dict[str, Signal] = {
+    EntryStatus.SUCCEEDED: signals.step_succeeded,
+    EntryStatus.RETRYING: signals.step_retrying,
+    EntryStatus.FAILED: signals.step_failed,
+}
+Send = Callable[[], object]
+
+
+def started(workflow: Workflow[Any, Any], claim: Claim) -> Iterator[Send]:
+    """What to send when a claim has begun: only the first one is a run's start."""
+    if claim.claims == 1:
+        yield from _sends(signals.run_started, workflow, run_id=claim.run_id, attempt=claim.attempt)
+
+
+def committed(workflow: Workflow[Any, Any], claim: Claim, write: Write, receipt: Receipt) -> Iterator[Send]:
+    """What to send after ``write`` has become durable."""
+    for entry in write.entries.values():
+        if entry.kind == Kind.STEP:
+            yield from _of_step(workflow, claim, entry)
+    signal = OF_STATUS.get(receipt.status or "")
+    if signal is not None:
+        yield from _sends(signal, workflow, run_id=claim.run_id, attempt=claim.attempt)
+
+
+def _of_step(workflow: Workflow[Any, Any], claim: Claim, entry: Entry) -> Iterator[Send]:
+    signal = OF_STEP.get(entry.status)
+    if signal is not None and signal.receivers:
+        error = decode(entry.error) if entry.error else None
+        facts = {"path": entry.path, "attempt": entry.attempts, "error": error, "delay": entry.wake_after}
+        yield from _sends(signal, workflow, run_id=claim.run_id, **facts)
+
+
+def _sends(signal: Signal, workflow: Workflow[Any, Any], **facts: Any) -> Iterator[Send]:
+    # The plain list first: asking for live receivers takes a lock, and as a rule nobody listens.
+    if signal.receivers and signal.has_listeners(workflow):
+        yield partial(signal.send_robust, sender=workflow, **facts)

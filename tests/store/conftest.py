@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+
+from django_durable.core import clock
+from django_durable.store.database import PrivateDatabase
+from tests.store.parallel import Threads
+
+# What only PostgreSQL has: statistics, plans, row locks that can be looked at.
+collect_ignore_glob = ["test_postgres_*.py"] if settings.BACKEND == "sqlite" else []
+
+Connect = Callable[[], PrivateDatabase]
+
+
+@pytest.fixture
+def connect(transactional_db: None) -> Iterator[Connect]:
+    """Makes connections of their own, as each worker process has one."""
+    made: list[PrivateDatabase] = []
+
+    def one() -> PrivateDatabase:
+        made.append(PrivateDatabase())
+        return made[-1]
+
+    yield one
+    for db in made:
+        db.close()
+
+
+@pytest.fixture
+def db(connect: Connect) -> PrivateDatabase:
+    return connect()
+
+
+@pytest.fixture
+def threads(connect: Connect) -> Iterator[Threads]:
+    with Threads() as threads:
+        yield threads
+
+
+@pytest.fixture
+def unmoved_clock() -> Iterator[None]:
+    yield
+    clock.set_offset(timedelta(0))

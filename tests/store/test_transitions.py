@@ -1,0 +1,343 @@
+"""Every transition on every status: what becomes of the run, or that not one of its columns was touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from django_durable.core.clock import DatabaseClock
+from django_durable.core.journal import Write
+from django_durable.core.outcomes import (
+    Blocked,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Retried,
+    Suspended,
+)
+from django_durable.core.states import BlockReason, Status
+from django_durable.models import Run
+from django_durable.store import recovery, transitions
+from django_durable.store.claiming import claim_ids, claim_next, claim_suspect
+from django_durable.store.committing import write_batch
+from django_durable.store.database import Database
+from django_durable.store.transitions import Verb
+from tests.store.rows import (
+    FUTURE,
+    LEASE,
+    PAST,
+    WORKFLOW,
+    at,
+    claimant,
+    entries,
+    event_entry,
+    fresh,
+    journal_row,
+    lease_of,
+    make_run,
+    row_of,
+    send,
+    stale,
+    step_entry,
+)
+
+pytestmark = pytest.mark.django_db
+
+# "." no column of the row changes, "=" the status stays and other columns may change, else the new status.
+TABLE = """
+                         scheduled  queued     running    waiting    paused     blocked    succeeded  failed     cancelled
+claim_ids                .          running    .          .          .          .          .          .          .
+claim_ids_suspect        .          .          .          .          .          .          .          .          .
+claim_ids_unknown        .          .          .          .          .          .          .          .          .
+claim_next               .          running    .          .          .          .          .          .          .
+claim_next_due           running    running    .          running    .          .          .          .          .
+claim_next_suspect       .          .          .          .          .          .          .          .          .
+claim_next_elsewhere     .          .          .          .          .          .          .          .          .
+claim_suspect            .          .          .          .          .          .          .          .          .
+claim_suspect_suspect    .          running    .          .          .          .          .          .          .
+journal                  .          .          .          .          .          .          .          .          .
+complete                 .          .          succeeded  .          .          .          .          .          .
+complete_cancelling      .          .          cancelled  .          .          .          .          .          .
+fail                     .          .          failed     .          .          .          .          .          .
+fail_cancelling          .          .          cancelled  .          .          .          .          .          .
+end                      .          .          queued     .          .          .          .          .          .
+cancelled                .          .          cancelled  .          .          .          .          .          .
+release                  .          .          queued     .          .          .          .          .          .
+release_cancelling       .          .          queued     .          .          .          .          .          .
+block                    .          .          blocked    .          .          .          .          .          .
+block_cancelling         .          .          cancelled  .          .          .          .          .          .
+lost                     .          .          .          .          .          .          .          .          .
+suspend                  .          .          waiting    .          .          .          .          .          .
+suspend_reason           .          .          queued     .          .          .          .          .          .
+suspend_cancelling       .          .          queued     .          .          .          .          .          .
+retry                    .          .          waiting    .          .          .          .          .          .
+retry_cancelling         .          .          queued     .          .          .          .          .          .
+stale_complete           .          .          .          .          .          .          .          .          .
+stale_fail               .          .          .          .          .          .          .          .          .
+stale_end                .          .          .          .          .          .          .          .          .
+stale_cancelled          .          .          .          .          .          .          .          .          .
+stale_release            .          .          .          .          .          .          .          .          .
+stale_block              .          .          .          .          .          .          .          .          .
+stale_suspend            .          .          .          .          .          .          .          .          .
+stale_retry              .          .          .          .          .          .          .          .          .
+wake                     .          .          .          .          .          .          .          .          .
+wake_reason              .          .          .          queued     .          .          .          .          .
+wake_cancelling          .          .          .          queued     .          .          .          .          .
+sweep                    .          .          .          .          .          .          .          .          .
+sweep_reason             .          .          .          queued     .          .          .          .          .
+promote                  .          .          .          .          .          .          .          .          .
+promote_due              queued     .          .          queued     .          .          .          .          .
+reap                     .          .          .          .          .          .          .          .          .
+reap_lapsed              .          .          queued     .          .          .          .          .          .
+reap_seen                .          .          queued     .          .          .          .          .          .
+reap_seen_other          .          .          .          .          .          .          .          .          .
+reap_guilty              .          .          blocked    .          .          .          .          .          .
+reap_worker              .          .          queued     .          .          .          .          .          .
+reap_worker_other        .          .          .          .          .          .          .          .          .
+reap_worker_guilty       .          .          blocked    .          .          .          .          .          .
+release_worker           .          .          queued     .          .          .          .          .          .
+release_worker_other     .          .          .          .          .          .          .          .          .
+renew                    .          .          =          .          .          .          .          .          .
+stale_renew              .          .          .          .          .          .          .          .          .
+cancel                   cancelled  queued     =          queued     queued     cancelled  .          .          .
+cancel_unclaimed         cancelled  cancelled  =          cancelled  cancelled  cancelled  .          .          .
+resume                   .          .          .          .          queued     queued     .          queued     queued
+block_unknown            .          blocked    .          .          .          .          .          .          .
+block_unknown_known      .          .          .          .          .          .          .          .          .
+unblock_known_code       .          .          .          .          .          queued     .          .          .
+unblock_known_same_code  .          .          .          .          .          .          .          .          .
+unblock_known_name       .          .          .          .          .          queued     .          .          .
+unblock_known_other_name .          .          .          .          .          .          .          .          .
+"""
+
+Apply = Callable[[Database, Run], object]
+
+
+@dataclass
+class Transition:
+    """``make`` is what to add to the columns of each run, so that nothing but its status stands in the way."""
+
+    apply: Apply
+    make: Callable[[str], dict[str, Any]] = field(default=lambda status: {})
+    reason: bool = False
+
+
+def constantly(**more: Any) -> Callable[[str], dict[str, Any]]:
+    return lambda status: more
+
+
+def due(status: str) -> dict[str, Any]:
+    return {"wake_at": at(PAST)}
+
+
+def cancelling(status: str) -> dict[str, Any]:
+    return {"cancel_requested_at": timezone.now()}
+
+
+def lapsed(status: str) -> dict[str, Any]:
+    return {"lease_expires_at": at(PAST)} if status == Status.RUNNING else {}
+
+
+def guilty(status: str) -> dict[str, Any]:
+    return {**lapsed(status), "suspect": True, "crashes": 2}
+
+
+def no_reason_to_block(status: str) -> dict[str, Any]:
+    return {"block_reason": "unknown_workflow", "fingerprint": ""} if status == Status.BLOCKED else {}
+
+
+def claims(db: Database, run: Run, *, workflow: str = WORKFLOW) -> object:
+    return claim_ids(db, claimant(workflow), [run.pk], lease=LEASE, time=DatabaseClock())
+
+
+def claims_next(db: Database, run: Run, *, queue: str = "default") -> object:
+    return claim_next(db, claimant(queues=[queue]), 10, lease=LEASE, time=DatabaseClock())
+
+
+def claims_suspect(db: Database, run: Run) -> object:
+    return claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock())
+
+
+def writes(outcome: Outcome | None) -> Apply:
+    def apply(db: Database, run: Run) -> object:
+        return write_batch(db, [(lease_of(run), Write(entries(step_entry()), outcome=outcome))])
+
+    return apply
+
+
+def writes_stale(outcome: Outcome) -> Apply:
+    def apply(db: Database, run: Run) -> object:
+        return write_batch(db, [(stale(lease_of(run)), Write(entries(step_entry()), outcome=outcome))])
+
+    return apply
+
+
+def reaps(db: Database, run: Run) -> object:
+    return recovery.reap(db, 10, lease=LEASE, max_crashes=3)
+
+
+def reaps_seen(db: Database, run: Run) -> object:
+    seen = {run.pk: run.lease_token or uuid4()}
+    return recovery.reap(db, 10, lease=LEASE, max_crashes=3, seen=seen)
+
+
+def reaps_seen_other(db: Database, run: Run) -> object:
+    return recovery.reap(db, 10, lease=LEASE, max_crashes=3, seen={run.pk: uuid4()})
+
+
+def reaps_worker(db: Database, run: Run) -> object:
+    return recovery.reap_worker(db, run.leased_by or uuid4(), lease=LEASE, max_crashes=3)
+
+
+def reaps_worker_other(db: Database, run: Run) -> object:
+    return recovery.reap_worker(db, uuid4(), lease=LEASE, max_crashes=3)
+
+
+def unblocks(workflow: str, fingerprint: str) -> Apply:
+    return lambda db, run: transitions.unblock_known(db, [workflow], {WORKFLOW: fingerprint})
+
+
+ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
+OUTCOMES: dict[str, Outcome] = {
+    "complete": Completed("1"),
+    "fail": Failed(ERROR),
+    "end": Ending(ERROR),
+    "cancelled": Cancelled(),
+    "release": Released(),
+    "block": Blocked(BlockReason.DIVERGED, "changed", "new"),
+    "suspend": Suspended("sleep:nap", wake_after=3600),
+    "retry": Retried(ERROR, 2, 3600),
+}
+TRANSITIONS: dict[str, Transition] = {
+    "claim_ids": Transition(claims),
+    "claim_ids_suspect": Transition(claims, constantly(suspect=True)),
+    "claim_ids_unknown": Transition(lambda db, run: claims(db, run, workflow="tests.other")),
+    "claim_next": Transition(claims_next),
+    "claim_next_due": Transition(claims_next, due),
+    "claim_next_suspect": Transition(claims_next, lambda status: {**due(status), "suspect": True}),
+    "claim_next_elsewhere": Transition(lambda db, run: claims_next(db, run, queue="elsewhere"), due),
+    "claim_suspect": Transition(claims_suspect, due),
+    "claim_suspect_suspect": Transition(claims_suspect, lambda status: {**due(status), "suspect": True}),
+    "journal": Transition(writes(None)),
+    "lost": Transition(writes(Lost())),
+    **{name: Transition(writes(outcome)) for name, outcome in OUTCOMES.items()},
+    **{f"stale_{name}": Transition(writes_stale(outcome)) for name, outcome in OUTCOMES.items()},
+    **{
+        f"{name}_cancelling": Transition(writes(OUTCOMES[name]), cancelling)
+        for name in ("complete", "fail", "release", "block", "suspend", "retry")
+    },
+    "suspend_reason": Transition(writes(OUTCOMES["suspend"]), reason=True),
+    "wake": Transition(lambda db, run: recovery.wake(db, run.pk), due),
+    "wake_reason": Transition(lambda db, run: recovery.wake(db, run.pk), reason=True),
+    "wake_cancelling": Transition(lambda db, run: recovery.wake(db, run.pk), cancelling),
+    "sweep": Transition(lambda db, run: recovery.sweep(db, 10), due),
+    "sweep_reason": Transition(lambda db, run: recovery.sweep(db, 10), reason=True),
+    "promote": Transition(lambda db, run: recovery.promote(db, 10), reason=True),
+    "promote_due": Transition(lambda db, run: recovery.promote(db, 10), due),
+    "reap": Transition(reaps),
+    "reap_lapsed": Transition(reaps, lapsed),
+    "reap_seen": Transition(reaps_seen, lapsed),
+    "reap_seen_other": Transition(reaps_seen_other, lapsed),
+    "reap_guilty": Transition(reaps, guilty),
+    "reap_worker": Transition(reaps_worker),
+    "reap_worker_other": Transition(reaps_worker_other, lapsed),
+    "reap_worker_guilty": Transition(reaps_worker, guilty),
+    "release_worker": Transition(lambda db, run: recovery.release_worker(db, run.leased_by or uuid4())),
+    "release_worker_other": Transition(lambda db, run: recovery.release_worker(db, uuid4()), lapsed),
+    "renew": Transition(lambda db, run: recovery.renew(db, [lease_of(run)], lease=7200)),
+    "stale_renew": Transition(lambda db, run: recovery.renew(db, [stale(lease_of(run))], lease=7200)),
+    "cancel": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=1)),
+    "cancel_unclaimed": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=0)),
+    "resume": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb())),
+    "block_unknown": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), due),
+    "block_unknown_known": Transition(lambda db, run: transitions.block_unknown(db, [WORKFLOW], 10), due),
+    "unblock_known_code": Transition(unblocks("tests.other", "new")),
+    "unblock_known_same_code": Transition(unblocks(WORKFLOW, "old")),
+    "unblock_known_name": Transition(unblocks(WORKFLOW, "new"), no_reason_to_block),
+    "unblock_known_other_name": Transition(unblocks("tests.other", "new"), no_reason_to_block),
+}
+
+
+def read_table() -> dict[tuple[str, str], str]:
+    header, *lines = [line.split() for line in TABLE.splitlines() if line.strip()]
+    assert all(len(line) == len(header) + 1 for line in lines)
+    return {(line[0], status): cell for line in lines for status, cell in zip(header, line[1:], strict=True)}
+
+
+CELLS = read_table()
+
+
+def test_the_table_holds_every_transition_and_every_status():
+    assert {name for name, _ in CELLS} == set(TRANSITIONS)
+    assert {status for _, status in CELLS} == set(Status)
+
+
+@pytest.mark.parametrize(("name", "status"), CELLS)
+def test_transition(name: str, status: str):
+    transition, expected = TRANSITIONS[name], CELLS[name, status]
+    run = make_run(status, **transition.make(status))
+    if transition.reason:
+        journal_row(run, event_entry())
+        send(run.pk)
+    before = row_of(run)
+    transition.apply(Database(), run)
+    after = row_of(run)
+    if expected == ".":
+        assert after == before
+    elif expected == "=":
+        assert after["status"] == before["status"]
+        assert after != before
+    else:
+        assert after["status"] == expected
+        check_columns(before, after)
+
+
+def check_columns(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """What the constraints do not say of a run that has just come to its status."""
+    status = after["status"]
+    is_claim = status == Status.RUNNING
+    assert after["claims"] == before["claims"] + is_claim
+    if is_claim:
+        assert after["lease_token"] not in (None, before["lease_token"])
+        assert after["started_at"] is not None
+        assert (after["wake_at"], after["waiting_on"]) == (None, "")
+    if status == Status.QUEUED:
+        assert after["queued_at"] >= before["queued_at"] if before["queued_at"] else after["queued_at"]
+        assert after["wake_at"] is None
+    if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
+        assert after["wake_at"] is None
+    unchanging = ("id", "workflow", "queue", "priority", "root_id", "parent_id", "created_at")
+    assert {name: after[name] for name in unchanging} == {name: before[name] for name in unchanging}
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_resumed_run_begins_anew_with_its_journal(status: str):
+    """Nothing that ended it is left, and a deadline that lies ahead still stands."""
+    deadline = at(FUTURE)
+    run = make_run(status, deadline_at=deadline, phase="on_failure", crashes=2, attempt=2)
+    if not transitions.resume(Database(), [run.pk], Verb("ann", "mended")):
+        assert status not in ("paused", "blocked", "failed", "cancelled")
+        return
+    after = fresh(run)
+    assert (after.phase, after.crashes, after.suspect, after.finished_at) == ("forward", 0, False, None)
+    assert (after.cancel_requested_at, after.block_reason, after.fingerprint) == (None, "", "")
+    assert after.deadline_at == deadline
+    assert [(a.verb, a.actor, a.reason, a.status_before) for a in after.audit.all()] == [
+        ("resume", "ann", "mended", status)
+    ]
+
+
+def test_a_resumed_run_is_rid_of_a_deadline_that_has_passed():
+    run = make_run(Status.FAILED, deadline_at=at(-timedelta(seconds=1)))
+    transitions.resume(Database(), [run.pk], Verb())
+    assert fresh(run).deadline_at is None
