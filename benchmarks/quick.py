@@ -63,7 +63,7 @@ def set_up(stack: ExitStack, options: argparse.Namespace) -> None:
 
     folder = stack.enter_context(Folder())
     if options.database == "sqlite":
-        extra = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": "PRAGMA journal_mode=WAL"}
+        extra = {"transaction_mode": "IMMEDIATE", "timeout": 30, "init_command": "PRAGMA journal_mode=WAL"}
         database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "bench.sqlite3"), "OPTIONS": extra}
     else:
         database = dict(stack.enter_context(PostgresServer(folder, fsync=True)).settings("postgres"))

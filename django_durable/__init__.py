@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .client.model_ref import ModelRef
 from .core.context import AsyncContext, Context
 from .core.cron import Cron
 from .core.durable_type import durable_type
@@ -27,6 +28,7 @@ __all__ = [
     "Context",
     "Cron",
     "Event",
+    "ModelRef",
     "NonRetriableError",
     "Retry",
     "RetryLater",

@@ -74,7 +74,7 @@ def sqlite(name: str | None) -> dict[str, object]:
         "TEST": {"NAME": str(Path(folder) / "test.sqlite3") if folder else None},
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
+            "timeout": 30,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
         },
     }

@@ -1,57 +1,32 @@
-"""The workflows of the installed apps: their names and their schedules."""
+"""The workflows of the installed apps: what no declaration can know by itself (bad options are refused at import)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from django.core.checks import CheckMessage, register
 
 from ..core.cron import Cron
-from ..exceptions import DuplicateWorkflow, InvalidInput, InvalidSchedule, PayloadError
+from ..core.registry import duplicates
+from ..exceptions import InvalidInput, PayloadError
 from ..workflows import Workflow
+from ..workflows.options import default_name
 from ..workflows.registry import workflows
 from .messages import TAG, Messages, error
 
-Known = dict[str, Workflow[Any, Any]]
-
-
 @register(TAG)
 def check_workflows(**_: Any) -> Messages:
-    # One function, because only the first look at the registry tells of a duplicate.
-    known, duplicates = _resolve()
-    messages = [
-        error(30, str(duplicate), "Names are how runs find their code after a deploy: each must be unique and stable.")
-        for duplicate in duplicates
-    ]
-    for workflow in known.values():
-        messages += _schedules(workflow)
-    return messages
-
-
-def _resolve() -> tuple[Known, list[DuplicateWorkflow]]:
-    duplicates: list[DuplicateWorkflow] = []
-    while True:
-        try:
-            return workflows(), duplicates
-        except DuplicateWorkflow as duplicate:
-            duplicates.append(duplicate)
+    if twice := duplicates():
+        hint = "Names are how runs find their code after a deploy: each must be unique and stable."
+        return [error(30, str(one), hint) for one in twice]
+    return [message for workflow in workflows().values() for message in _schedules(workflow)]
 
 
 def _schedules(workflow: Workflow[Any, Any]) -> Iterator[CheckMessage]:
-    try:
-        crons = workflow.options.crons
-    except InvalidSchedule as problem:
-        yield error(31, f"{workflow.name}: {problem}", f"Correct cron= of {workflow.where}.")
-        return
-    except TypeError:
-        yield error(
-            31,
-            f"{workflow.name}: cron= is {workflow.options.cron!r}.",
-            f"It takes a string, a Cron, or a list of them: correct it at {workflow.where}.",
-        )
-        return
+    crons = workflow.options.crons
     yield from _misfits(workflow, crons)
     yield from _same_names(workflow, crons)
 
@@ -62,18 +37,20 @@ def _misfits(workflow: Workflow[Any, Any], crons: list[Cron]) -> Iterator[CheckM
             workflow.signature.write(workflow.name, (), dict(cron.input or {}))
         except (InvalidInput, PayloadError) as problem:
             yield error(
-                32,
+                31,
                 f"The schedule {cron.name or cron.expression!r} of {workflow.name} starts runs that cannot begin: "
-                f"{problem}",
+                f"{str(problem).rstrip('.')}.",
                 f"Give Cron(…, input={{…}}) what {workflow.where} takes, or its parameters defaults.",
             )
 
 
 def _same_names(workflow: Workflow[Any, Any], crons: list[Cron]) -> Iterator[CheckMessage]:
-    for name, count in Counter(cron.name or cron.expression for cron in crons).items():
-        if count > 1:
+    unnamed = count(1)
+    names = [cron.name or default_name(workflow.name, next(unnamed)) for cron in crons]
+    for name, times in Counter(names).items():
+        if times > 1:
             yield error(
-                33,
-                f"{workflow.name} has {count} schedules called {name!r}, and a schedule is found by its name.",
+                32,
+                f"{workflow.name} has {times} schedules called {name!r}, and a schedule is found by its name.",
                 "Give each Cron(…) of the workflow a name= of its own.",
             )

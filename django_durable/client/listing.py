@@ -46,7 +46,8 @@ class RunView:
     entries: list[dict[str, Any]]
     """Journal rows as dicts in order, with ``value`` and ``error`` as Excerpt or None; at most ``ENTRIES_MOST``."""
     entry_count: int
-    events: list[dict[str, Any]]
+    events: list[Event]
+    """Without their payloads."""
     audit: list[Audit]
 
 
@@ -81,7 +82,7 @@ def view(run: Run) -> RunView:
         payloads=_payloads(alias, run.pk),
         entries=_entries(journal),
         entry_count=journal.count(),
-        events=list(events.values("name", "sent_at", "consumed_at", "consumed_by")[:ENTRIES_MOST]),
+        events=list(events.defer("payload")[:ENTRIES_MOST]),
         audit=list(Audit.objects.using(alias).filter(run_id=run.pk).order_by("pk")[:ENTRIES_MOST]),
     )
 

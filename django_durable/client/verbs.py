@@ -14,10 +14,13 @@ from ..core.names import check_name
 from ..core.states import TERMINAL, PayloadKind
 from ..exceptions import IllegalTransition, RunNotFound
 from ..models import Audit, Event, Payload, Run
+from ..signals import run_cancelled
 from ..store import transitions
+from ..store.clock import DatabaseNow
 from ..store.database import Database
 from ..store.starting import start_runs
 from ..store.transitions import Verb
+from .announcing import announce_after_commit
 from .pushing import push_after_commit, wake_after_commit
 
 BATCH = 500
@@ -29,7 +32,8 @@ def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -
     count = 0
     for ids in _batches(run_ids):
         done = transitions.cancel(db, ids, Verb(actor, reason))
-        count += len(done.ended) + len(done.queued)
+        count += done.count
+        announce_after_commit(db, run_cancelled, done.ended)
         push_after_commit(db, transitions.as_ready(done.queued))
         for parent_id in {run.parent_id for run in done.ended if run.parent_id is not None}:
             wake_after_commit(db, parent_id)
@@ -82,7 +86,9 @@ def send_event(run_id: UUID, name: str, payload: Any = None, idempotency_key: st
     status = _status(run_id)
     if status in TERMINAL:
         raise IllegalTransition("sent events", run_id, status)
-    event = Event(run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "")
+    event = Event(
+        run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "", sent_at=DatabaseNow()
+    )
     Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
     wake_after_commit(db, run_id)
 
@@ -95,7 +101,7 @@ def reason_of(run_id: UUID, verb: str) -> str:
 
 def _audit(db: Database, run: Run, verb: str, actor: str, reason: str) -> None:
     Audit.objects.using(db.alias).create(
-        run_id=run.pk, verb=verb, actor=actor[:150], reason=reason, status_before=run.status
+        run_id=run.pk, verb=verb, actor=actor[:150], reason=reason, status_before=run.status, at=DatabaseNow()
     )
 
 

@@ -18,6 +18,7 @@ from .stepping import stable_key
 from .steps import PLAIN, StepOptions, step
 
 T = TypeVar("T")
+D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
 Decisions = Generator[Effect, Performed | None, T]
 
@@ -152,12 +153,13 @@ class Context(Facts):
         *,
         event: str | None = None,
         timeout: timedelta | float | None = None,
-        default: Any = events.MISSING,
+        default: D = events.MISSING,
         key: object = None,
-    ) -> events.Event:
+    ) -> events.Event | D:
         """The next event sent to this run under ``event`` (default: ``name``); EventTimeout or ``default`` in vain."""
         path = self._path(name, key)
-        return cast(events.Event, self._drive(events.wait_for_event(self._flow, path, event or name, timeout, default)))
+        decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
+        return cast("events.Event | D", self._drive(decisions))
 
     def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """Start a child run, wait for it without holding a slot, return its value or raise ChildFailed."""
@@ -230,13 +232,13 @@ class AsyncContext(Facts):
         *,
         event: str | None = None,
         timeout: timedelta | float | None = None,
-        default: Any = events.MISSING,
+        default: D = events.MISSING,
         key: object = None,
-    ) -> events.Event:
+    ) -> events.Event | D:
         """As ``Context.wait_for_event``."""
         path = self._path(name, key)
         decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
-        return cast(events.Event, await self._drive(decisions))
+        return cast("events.Event | D", await self._drive(decisions))
 
     async def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """As ``Context.run_workflow``."""

@@ -7,6 +7,7 @@ every further call unwinds again without acting.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import NoReturn
 from uuid import UUID
 
 from ..exceptions import ContextMisuse, RunTimeout, StepNameReused
+from .codec import encode
 from .failures import describe
 from .journal import Entry, Journal, Write
 from .lease import Lease
@@ -24,6 +26,8 @@ from .retries import Retry
 from .states import BlockReason, EntryStatus, Kind
 from .stepping import running_step
 from .unwinding import Unwind
+
+logger = logging.getLogger("django_durable.payloads")
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,6 +40,7 @@ class RunInfo:
     root_id: UUID | None = None
     deadline_at: datetime | None = None
     max_payload_bytes: int | None = None
+    warn_payload_bytes: int | None = None
 
 
 class Flow:
@@ -114,6 +119,14 @@ class Flow:
             text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
             self.end(Blocked(BlockReason.DIVERGED, text))
         return entry
+
+    def encode(self, value: object, root: str) -> str:
+        """``value`` as text within the run's limits; says in the log that it is large. Raises PayloadError."""
+        text = encode(value, limit=self.run.max_payload_bytes, root=root)
+        warn_at = self.run.warn_payload_bytes
+        if warn_at is not None and len(text) > warn_at:
+            logger.warning("large payload run=%s what=%r bytes=%d", self.run.run_id, root, len(text))
+        return text
 
     # --- acting --------------------------------------------------------------------------------
 

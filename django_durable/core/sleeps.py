@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from .flow import Flow
 from .journal import Entry
@@ -12,14 +13,13 @@ from .states import EntryStatus, Kind
 
 
 def seconds_of(duration: timedelta | float, what: str) -> float:
-    """``duration`` in seconds. Raises TypeError for anything but a timedelta or a finite number."""
-    if isinstance(duration, timedelta):
-        return duration.total_seconds()
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or duration != duration:
+    """``duration`` in seconds. Raises TypeError for anything but a timedelta or a number, ValueError beyond a century."""
+    seconds: Any = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         raise TypeError(f"{what} takes a timedelta or seconds, not {duration!r}.")
-    if abs(duration) > MAX_SECONDS:
-        raise ValueError(f"{what} of {duration:g} seconds is beyond what a date can hold.")
-    return float(duration)
+    if abs(seconds) > MAX_SECONDS:
+        raise ValueError(f"{what} of {str(duration)[:50]} is beyond what a date can hold.")
+    return float(seconds)
 
 
 MAX_SECONDS = 100 * 365 * 86400.0

@@ -76,7 +76,7 @@ def step(flow: Flow, path: str, fn: Callable[..., Any], args: tuple[Any, ...], o
 
 def _settle(flow: Flow, path: str, attempt: int) -> Callable[[Returned], Entry]:
     def settle(returned: Returned) -> Entry:
-        value = encode(returned.value, limit=flow.run.max_payload_bytes, root=f"result of step {path!r}")
+        value = flow.encode(returned.value, f"result of step {path!r}")
         return Entry(path, Kind.STEP, EntryStatus.SUCCEEDED, attempts=attempt, value=value, seconds=returned.seconds)
 
     return settle

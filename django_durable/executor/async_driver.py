@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -16,10 +15,9 @@ from ..core.flow import Flow
 from ..core.outcomes import Lost
 from ..core.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
-from ..exceptions import StepTimeout
 from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit
-from .step_call import step_of
+from .step_call import call_plain, in_time, step_of
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions
 
 
@@ -61,10 +59,7 @@ class AsyncDriver:
         began = time.perf_counter()
         token = enter_step(step_of(self._flow, perform))
         try:
-            if perform.timeout is None:
-                value = await _call(perform)
-            else:
-                value = await _call_in_time(perform, perform.timeout)
+            value = await _call(perform)
         except Unwind:
             raise
         except BaseException as error:
@@ -78,35 +73,24 @@ class AsyncDriver:
 
 async def _call(perform: Perform) -> Any:
     if inspect.iscoroutinefunction(perform.fn):
-        return await perform.fn(*perform.args)
+        return await in_time(perform.fn(*perform.args), perform)
     # A plain function may block or use the ORM: it runs in the run's own thread, not on the loop.
     value, error = await sync_to_async(_in_thread, thread_sensitive=True)(perform)
     if error is not None:
         raise error
-    return await value if inspect.isawaitable(value) else value
+    return await in_time(value, perform) if inspect.isawaitable(value) else value
 
 
 def _in_thread(perform: Perform) -> tuple[Any, BaseException | None]:
     # The error comes back as a value: a future does not take StopIteration, and SystemExit would end the thread.
     outer = open_transactions()
     try:
-        value = perform.fn(*perform.args)
+        value = call_plain(perform)
     except BaseException as error:
         leftover_transactions(outer)
         drop_broken_connections()
         return None, error
     return value, leftover_transactions(outer)
-
-
-async def _call_in_time(perform: Perform, seconds: float) -> Any:
-    limit: AbstractAsyncContextManager[asyncio.Timeout] = asyncio.timeout(seconds)
-    try:
-        async with limit as scope:
-            return await _call(perform)
-    except TimeoutError:
-        if scope.expired():
-            raise StepTimeout(perform.path, seconds) from None
-        raise
 
 
 def is_cancelled() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from ..core.states import EntryStatus
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
 from ..store.committing import Receipt, write_batch
-from ..store.database import Database
+from ..store.database import ONE_WRITER, Database
 from .commit import Commit
 from .step_call import call_step
 
@@ -40,7 +41,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     pending = flow.take_pending()
     began = time.perf_counter()
     try:
-        with transaction.atomic(using=db.alias):
+        with _writer(db), transaction.atomic(using=db.alias):
             _limit_idling(db)
             value = call_step(flow, perform)
             returned = Returned(value, time.perf_counter() - began)
@@ -57,6 +58,10 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     return returned
 
 
+def _writer(db: Database) -> AbstractContextManager[Any]:
+    return ONE_WRITER if db.dialect.has_one_writer else nullcontext()
+
+
 def refuse_coroutine(perform: Perform) -> None:
     """Raise ContextMisuse where an atomic step is a coroutine function: its ORM calls would run in other threads."""
     if inspect.iscoroutinefunction(perform.fn):
@@ -64,8 +69,9 @@ def refuse_coroutine(perform: Perform) -> None:
 
 
 def _limit_idling(db: Database) -> None:
-    # A process that freezes inside the body must not hold its locks for longer than its lease.
-    if db.connection.vendor == "postgresql":
+    # A process that freezes inside the body must not hold its locks for longer than its lease. In a TestCase it would
+    # hold for the rest of the test, and end it under a debugger.
+    if db.connection.vendor == "postgresql" and len(db.connection.atomic_blocks) == 1:
         milliseconds = int(durable_settings().LEASE_SECONDS * 1000)
         db.rows(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..conf import durable_settings
-from ..core.codec import decode, encode
+from ..core.codec import decode
 from ..core.failures import describe
 from ..core.flow import Flow, RunInfo
 from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Outcome, Released, Retried, Suspended
@@ -54,6 +54,7 @@ class Attempt:
                 root_id=claim.root_id,
                 deadline_at=claim.deadline_at if claim.phase == Phase.FORWARD else None,
                 max_payload_bytes=durable_settings().MAX_PAYLOAD_BYTES,
+                warn_payload_bytes=durable_settings().WARN_PAYLOAD_BYTES,
             ),
             claim.journal,
             claim.lease,
@@ -96,7 +97,7 @@ class Attempt:
         if outcome is not None:
             return self._stamped(outcome)
         try:
-            return Completed(encode(value, limit=self.flow.run.max_payload_bytes, root="result"))
+            return Completed(self.flow.encode(value, "result"))
         except PayloadError as error:
             return self._final(error)
 

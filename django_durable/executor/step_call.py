@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections.abc import Awaitable
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -11,6 +13,7 @@ from ..core import clock
 from ..core.effects import Perform
 from ..core.flow import Flow
 from ..core.stepping import CurrentStep, enter_step, leave_step
+from ..exceptions import StepTimeout
 from .deadline import call_in_time
 
 
@@ -18,11 +21,8 @@ def call_step(flow: Flow, perform: Perform) -> Any:
     """What the function returns. Raises what it raises, StepTimeout when its time is over."""
     token = enter_step(step_of(flow, perform))
     try:
-        if perform.timeout is None:
-            value = perform.fn(*perform.args)
-        else:
-            value = call_in_time(perform.path, perform.timeout, perform.fn, perform.args)
-        return async_to_sync(_awaited)(value) if inspect.iscoroutine(value) else value
+        value = call_plain(perform)
+        return async_to_sync(in_time)(value, perform) if inspect.iscoroutine(value) else value
     finally:
         leave_step(token)
 
@@ -33,5 +33,21 @@ def step_of(flow: Flow, perform: Perform) -> CurrentStep:
     return CurrentStep(flow.run.run_id, perform.path, perform.attempt, flow.lease, deadline)
 
 
-async def _awaited(coroutine: Any) -> Any:
-    return await coroutine
+def call_plain(perform: Perform) -> Any:
+    """What the function returns in this thread, or StepTimeout once it has left the code after its time was over."""
+    if perform.timeout is None:
+        return perform.fn(*perform.args)
+    return call_in_time(perform.path, perform.timeout, perform.fn, perform.args)
+
+
+async def in_time(call: Awaitable[Any], perform: Perform) -> Any:
+    """What ``call`` returns on the event loop, or StepTimeout when the step's time is over."""
+    if perform.timeout is None:
+        return await call
+    try:
+        async with asyncio.timeout(perform.timeout) as scope:
+            return await call
+    except TimeoutError:
+        if scope.expired():
+            raise StepTimeout(perform.path, perform.timeout) from None
+        raise

@@ -101,7 +101,11 @@ class Run(models.Model):
     class Meta:
         verbose_name = _("run")
         verbose_name_plural = _("runs")
-        permissions = [("cancel_run", _("Can cancel runs")), ("resume_run", _("Can resume runs"))]
+        permissions = [
+            ("cancel_run", _("Can cancel runs")),
+            ("resume_run", _("Can resume runs")),
+            ("send_event", _("Can send events to runs")),
+        ]
         constraints = [
             models.CheckConstraint(
                 name="durable_run_lease",

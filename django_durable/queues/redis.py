@@ -23,6 +23,8 @@ PUSH_SECONDS = 0.2
 BREAK_SECONDS = 1.0
 """How long Redis is left alone after it failed."""
 BLOCK_SECONDS = 1.0
+HANG_SECONDS = 1.0
+"""An answer that is so late will not come: while a worker waits for it, it does not look at the database either."""
 LIST_LIMIT = 100_000
 """A list is a window on the database, not a mirror of it; beyond this length pushes are dropped."""
 BANDS = ("high", "normal", "low")
@@ -69,11 +71,13 @@ class RedisQueue:
             self._closed.wait(timeout)
             return []
         keys = [self._key(queue, band) for band in BANDS for queue in queues]
-        found = self._guarded(lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
+        found: list[bytes] = self._guarded(lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
+        if self._closed.is_set():
+            self._disconnect()
         return [run_id for run_id in map(_read, found) if run_id is not None]
 
     def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
-        client = self._client(BLOCK_SECONDS + 5)
+        client = self._client(BLOCK_SECONDS + HANG_SECONDS)
         first = client.blpop(keys, timeout=max(timeout, 0.01))
         if first is None:
             return []
@@ -84,11 +88,21 @@ class RedisQueue:
         return found
 
     def length(self, queue: str) -> int:
-        client = self._client(PUSH_SECONDS)
-        return sum(client.llen(self._key(queue, band)) for band in BANDS)
+        def count() -> int:
+            client = self._client(PUSH_SECONDS)
+            return sum(client.llen(self._key(queue, band)) for band in BANDS)
+
+        return self._guarded(count, 0) if self.gives_hints else 0
 
     def close(self) -> None:
         self._closed.set()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        # Not the connection of a pop that waits: it sees that we are closed when its time is up.
+        with self._mutex:
+            for client in self._clients.values():
+                client.connection_pool.disconnect(inuse_connections=False)
 
     def _key(self, queue: str, band: str) -> str:
         return f"{self._prefix}:{{{queue}}}:{band}"

@@ -11,9 +11,14 @@ from .dialects import dialect_of
 
 
 class DatabaseNow(Expression):
-    """``statement_timestamp()`` on PostgreSQL, moved by the tests' clock."""
+    """``statement_timestamp()`` on PostgreSQL, moved by the tests' clock; ``ago`` is seconds."""
 
     output_field = DateTimeField()
 
+    def __init__(self, ago: float = 0.0) -> None:
+        super().__init__()
+        self._ago = ago
+
     def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:  # type: ignore[override]
-        return dialect_of(connection.vendor).now, []
+        d = dialect_of(connection.vendor)
+        return d.later(f"-({self._ago!r})") if self._ago else d.now, []

@@ -15,6 +15,8 @@ from ..conf import durable_settings
 from .dialects import Dialect, dialect_of
 
 Row = tuple[Any, ...]
+ONE_WRITER = threading.RLock()
+"""Held by whoever of this process writes to SQLite."""
 
 
 class Database:
@@ -41,6 +43,15 @@ class Database:
         """A transaction, or a savepoint where the caller is in one already."""
         return transaction.atomic(using=self.alias)
 
+    @contextmanager
+    def fresh_transaction(self) -> Iterator[None]:
+        """A transaction whose statements each see what is committed when they begin, whatever the project's default."""
+        was_inside = self.connection.in_atomic_block
+        with self.transaction():
+            if not was_inside and (statement := self.dialect.read_committed(self.connection)):
+                self.rows(statement)
+            yield
+
 
 class PrivateDatabase(Database):
     """A connection of the engine's own: outside any pool, autocommit, READ COMMITTED whatever the project's default.
@@ -51,7 +62,9 @@ class PrivateDatabase(Database):
     def __init__(self, alias: str | None = None) -> None:
         super().__init__(alias)
         self._wrapper = _private_copy(connections[self.alias])
-        self.lock = threading.RLock()
+        # SQLite lets one connection write at a time. Here threads queue for it in order; left to SQLite they would
+        # poll, with pauses of up to a tenth of a second.
+        self.lock = ONE_WRITER if self.dialect.has_one_writer else threading.RLock()
 
     @property
     def connection(self) -> BaseDatabaseWrapper:
@@ -64,7 +77,7 @@ class PrivateDatabase(Database):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         with self.lock, self._wrapper.cursor() as cursor:
-            cursor.execute(self.dialect.begin)
+            cursor.execute(self.dialect.begin(durable_settings().LEASE_SECONDS))
             try:
                 yield
                 # Where this fails (constraints that are checked at the end) SQLite leaves the transaction open.
@@ -72,6 +85,11 @@ class PrivateDatabase(Database):
             except BaseException:
                 self._roll_back()
                 raise
+
+    @contextmanager
+    def fresh_transaction(self) -> Iterator[None]:
+        with self.transaction():
+            yield
 
     def _roll_back(self) -> None:
         try:

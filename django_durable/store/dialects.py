@@ -17,7 +17,6 @@ class PostgreSQL:
     vendor: ClassVar[str] = "postgresql"
     has_writing_ctes: ClassVar[bool] = True
     has_one_writer: ClassVar[bool] = False
-    begin: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
     updated: ClassVar[str] = "r"
     """What RETURNING calls the row that an UPDATE of runs AS r has written."""
     new_token: ClassVar[str] = "gen_random_uuid()"  # noqa: S105  (SQL, not a secret)
@@ -33,7 +32,10 @@ class PostgreSQL:
         return f"(statement_timestamp() + interval '{seconds} seconds')" if seconds else "statement_timestamp()"
 
     def later(self, seconds: str) -> str:
-        return f"({self.now} + {seconds} * interval '1 second')"
+        return self.after(self.now, seconds)
+
+    def after(self, instant: str, seconds: str) -> str:
+        return f"({instant} + {seconds} * interval '1 second')"
 
     def least(self, first: str, second: str) -> str:
         return f"LEAST({first}, {second})"
@@ -50,6 +52,16 @@ class PostgreSQL:
         """One row whose columns are parameters of the same names: for a single row half the cost of ``recordset``."""
         given = ", ".join(f"%({name})s::{kind} AS {name}" for name, kind in columns.items())
         return f"(SELECT {given}) AS {alias}"
+
+    def begin(self, idle: float) -> str:
+        """A process that freezes in a transaction, for ``idle`` seconds, loses its locks: others wait for them."""
+        limit = f"SET LOCAL idle_in_transaction_session_timeout = {round(idle * 1000)}"
+        return f"BEGIN ISOLATION LEVEL READ COMMITTED; {limit}"
+
+    def read_committed(self, connection: Any) -> str:
+        """The first statement of a transaction that must be READ COMMITTED, where the project begins it otherwise."""
+        begins_so = getattr(connection.isolation_level, "name", "READ_COMMITTED") == "READ_COMMITTED"
+        return "" if begins_so else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
     def list(self, values: Iterable[Any]) -> Any:
         return list(values)
@@ -73,26 +85,27 @@ class SQLite:
     vendor: ClassVar[str] = "sqlite"
     has_writing_ctes: ClassVar[bool] = False
     has_one_writer: ClassVar[bool] = True
-    begin: ClassVar[str] = "BEGIN IMMEDIATE"
     updated: ClassVar[str] = "django_durable_run"
     new_token: ClassVar[str] = "lower(hex(randomblob(16)))"  # noqa: S105  (SQL, not a secret)
     lock: ClassVar[str] = ""
     lock_runs: ClassVar[str] = ""
     wait_lock: ClassVar[str] = ""
 
-    def _moved(self, *modifiers: str) -> str:
-        seconds = clock.offset().total_seconds()
-        moves = ([f"'{seconds:+f} seconds'"] if seconds else []) + list(modifiers)
+    def _moved(self, instant: str, *modifiers: str) -> str:
         # %% because the text passes through parameter formatting.
-        return "strftime(" + ", ".join(["'%%Y-%%m-%%d %%H:%%M:%%f'", "'now'", *moves]) + ")"
+        return "strftime(" + ", ".join(["'%%Y-%%m-%%d %%H:%%M:%%f'", instant, *modifiers]) + ")"
 
     @property
     def now(self) -> str:
-        return self._moved()
+        seconds = clock.offset().total_seconds()
+        return self._moved("'now'", *([f"'{seconds:+f} seconds'"] if seconds else []))
 
     def later(self, seconds: str) -> str:
+        return self.after(self.now, seconds)
+
+    def after(self, instant: str, seconds: str) -> str:
         # printf, because SQLite writes small floats with an exponent, which its date functions do not read.
-        moved = self._moved(f"printf('%%+.6f seconds', {seconds})")
+        moved = self._moved(instant, f"printf('%%+.6f seconds', {seconds})")
         return f"(CASE WHEN {seconds} IS NOT NULL THEN {moved} END)"
 
     def least(self, first: str, second: str) -> str:
@@ -108,6 +121,12 @@ class SQLite:
 
     def record(self, alias: str, columns: dict[str, str]) -> str:
         return f"(SELECT {', '.join(f'%({name})s AS {name}' for name in columns)}) AS {alias}"
+
+    def begin(self, idle: float) -> str:
+        return "BEGIN IMMEDIATE"
+
+    def read_committed(self, connection: Any) -> str:
+        return ""
 
     def list(self, values: Iterable[Any]) -> Any:
         return json.dumps([self.key(value) if isinstance(value, UUID) else value for value in values])

@@ -25,7 +25,7 @@ class Invariant:
     text: str
     query: Callable[[Dialect], str]
     walks: str = RUNS
-    needs_settled: bool = False
+    needs_age: bool = False
 
 
 INVARIANTS = (
@@ -36,7 +36,7 @@ INVARIANTS = (
     Invariant("I13", "An unexpired idempotency key has one run.", sql.keys, walks=KEYS),
     Invariant("I18", "The parent of a live attached child exists.", sql.parents),
     Invariant(
-        "I22", "A waiting run waits for something, and for nothing that has come.", sql.waits, needs_settled=True
+        "I22", "A waiting run has something to wake it, and nothing that should have.", sql.waits, needs_age=True
     ),
     Invariant("orphans", "Journal, payloads, events, tags and audit belong to runs that exist.", sql.orphans),
 )
@@ -57,7 +57,7 @@ def violations(
     """Up to ``limit`` violations. ``settled``: seconds after which a sweep must have found what nobody woke."""
     d = db.dialect
     found: list[Violation] = []
-    parameters: dict[str, Any] = {"settled": float(settled)} if invariant.needs_settled else {}
+    parameters: dict[str, Any] = {"settled": float(settled)} if invariant.needs_age else {}
     for after, until in _windows(db, invariant.walks, window):
         left = limit - len(found)
         rows = db.rows(invariant.query(d), after=after, until=until, limit=left, **parameters)

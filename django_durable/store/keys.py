@@ -25,6 +25,10 @@ def take_key(
         "input_hash": input_hash,
         "ttl": float(ttl),
     }
-    if db.rows(sql.insert_key(db.dialect), **values) or db.rows(sql.take_over_key(db.dialect), **values):
-        return None
-    return IdempotencyKey.objects.using(db.alias).get(workflow=workflow, key_hash=key_hash)
+    while True:
+        if db.rows(sql.insert_key(db.dialect), **values) or db.rows(sql.take_over_key(db.dialect), **values):
+            return None
+        taken = IdempotencyKey.objects.using(db.alias).filter(workflow=workflow, key_hash=key_hash).first()
+        if taken is not None:
+            return taken
+        # Retention removed the expired key between our statements: it is free again.

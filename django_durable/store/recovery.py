@@ -27,15 +27,17 @@ def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
     return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
 
 
-def wake(db: Database, run_id: UUID) -> list[Ready]:
+def wake(db: Database, run_id: UUID, *, skips: bool = False) -> list[Ready]:
     """Queue the run if it waits for something that has happened: after the commit of what happened.
 
     Two statements in a transaction of their own. The first waits for the row, the second starts when the row is
     ours: the suspension that held it is then seen (models: wake.pml, variants WAKE=1, 4 and 5 lose the wake-up).
     """
     d = db.dialect
-    with db.transaction():
-        db.rows(waits.lock_run(d), id=d.key(run_id))
+    with db.fresh_transaction():
+        locked = db.rows(waits.lock_run(d, skips=skips), id=d.key(run_id))
+        if skips and not locked:
+            return []
         return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
 
 
@@ -45,9 +47,12 @@ def promote(db: Database, limit: int) -> list[Ready]:
 
 
 def sweep(db: Database, limit: int) -> list[Ready]:
-    """Wake runs whose reason to go on has come while whoever should have woken them died."""
+    """Wake runs whose reason to go on has come while whoever should have woken them died.
+
+    A row that somebody holds is left for the next sweep: this one must not wait for an open web transaction.
+    """
     found = db.rows(waits.find_overslept(db.dialect), limit=limit)
-    return [ready for row in found for ready in wake(db, db.dialect.read_key(row[0]))]
+    return [ready for row in found for ready in wake(db, db.dialect.read_key(row[0]), skips=True)]
 
 
 def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.clock import utcnow
 from ..core.journal import NewRun
 from ..queues.ready import Ready
 from .database import Database, as_json
@@ -48,4 +49,9 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
                 db.rows(statement, **parameters)
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
-    return [Ready(run.id, run.queue, run.priority) for run in runs if run.run_at is None and not run.run_after]
+    return [Ready(run.id, run.queue, run.priority) for run in runs if not _is_later(run)]
+
+
+def _is_later(run: NewRun) -> bool:
+    """Whether it is not to be announced yet. The statement has decided by the database's clock: this is for a hint."""
+    return (run.run_after or 0) > 0 or (run.run_at is not None and run.run_at > utcnow())

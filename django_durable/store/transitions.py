@@ -31,7 +31,14 @@ def _locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
 
 def _audit(db: Database, runs: Sequence[Run], verb: str, by: Verb) -> None:
     Audit.objects.using(db.alias).bulk_create(
-        Audit(run_id=run.pk, verb=verb, actor=by.actor[:150], reason=by.reason, status_before=run.status)
+        Audit(
+            run_id=run.pk,
+            verb=verb,
+            actor=by.actor[:150],
+            reason=by.reason,
+            status_before=run.status,
+            at=DatabaseNow(),
+        )
         for run in runs
     )
 
@@ -43,10 +50,11 @@ def as_ready(runs: Sequence[Run]) -> list[Ready]:
 
 @dataclass(slots=True)
 class Cancelling:
-    """What a cancellation did: runs that ended at once, and runs that were queued so that a worker ends them."""
+    """What a cancellation did: ``count`` runs were live; some ended at once, some were queued for a worker to end."""
 
     ended: list[Run]
     queued: list[Run]
+    count: int = 0
 
 
 def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
@@ -54,8 +62,7 @@ def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
 
     The row is locked first and then looked at: an UPDATE for each status would let the run slip between them.
     """
-    ended: list[Run] = []
-    queued: list[Run] = []
+    done = Cancelling([], [])
     layer = Run.objects.filter(pk__in=list(run_ids))
     verb = by
     with db.transaction():
@@ -69,11 +76,12 @@ def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
             )
             _update(db, fresh, status=Status.CANCELLED, finished_at=DatabaseNow(), wake_at=None, block_reason="")
             _update(db, waiting, status=Status.QUEUED, queued_at=DatabaseNow(), wake_at=None, waiting_on="")
-            ended += fresh
-            queued += waiting
+            done.ended += fresh
+            done.queued += waiting
+            done.count += len(runs)
             layer = Run.objects.filter(parent_id__in=ids, detached=False)
             verb = Verb(by.actor, f"parent cancelled: {by.reason}" if by.reason else "parent cancelled")
-    return Cancelling(ended, queued)
+    return done
 
 
 def _ends_at_once(run: Run) -> bool:
@@ -128,10 +136,12 @@ def _parent_knows_its_end(db: Database, run: Run) -> bool:
     )
 
 
-def block_unknown(db: Database, known: Sequence[str], limit: int) -> int:
-    """Startable runs of workflows that no live worker knows → ``blocked: unknown_workflow``; how many."""
+def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> int:
+    """Runs that are startable for ``patience`` seconds, of workflows that no live worker knows →
+    ``blocked: unknown_workflow``; how many."""
     with db.transaction():
-        runs = Run.objects.using(db.alias).filter(status=Status.QUEUED).exclude(workflow__in=list(known))
+        runs = Run.objects.using(db.alias).filter(status=Status.QUEUED, queued_at__lte=DatabaseNow(ago=patience))
+        runs = runs.exclude(workflow__in=list(known))
         ids = [run.pk for run in runs.select_for_update(no_key=True, skip_locked=_skips(db)).order_by("pk")[:limit]]
         return (
             Run.objects.using(db.alias)

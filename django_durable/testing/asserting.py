@@ -52,7 +52,7 @@ def assert_step_ran(run: AnyRun, step: str, times: int | None = 1) -> None:
     steps = [info for info in handle.steps() if info.kind == Kind.STEP]
     ran = sum(info.attempts for info in steps if is_called(info.path, step))
     if ran != times and not (times is None and ran):
-        journal = ", ".join(f"{info.path!r} ({info.status}, {info.attempts}×)" for info in steps[:SHOWN])
+        journal = ", ".join(f"{info.path!r} ({info.status}, attempts: {info.attempts})" for info in steps[:SHOWN])
         raise AssertionError(
             f"Step {step!r} of {handle.workflow} ran {ran} times, not {'at least once' if times is None else times}. "
             f"The run is {handle.status}; its steps: {journal or 'none'}."

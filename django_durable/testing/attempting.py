@@ -19,6 +19,7 @@ from ..executor.sync_attempt import run_attempt
 from ..store import recovery
 from ..store.claiming import Claim, Claimant, claim_next, claim_suspect
 from ..store.database import Database
+from ..worker import announcing
 from ..workflows.registry import get_workflow
 from .committing import AttemptCommit
 from .interrupting import Fate, active
@@ -72,9 +73,9 @@ def work(db: Database, turn: Turn) -> None:
 
 def _attempt(db: Database, turn: Turn) -> Fate:
     claim, workflow = turn.claim, get_workflow(turn.claim.workflow)
-    for interruption in active():
-        interruption.begin(claim)
     with AttemptCommit(db, claim, is_suspect=turn.is_suspect) as commit:
+        for send in announcing.started(workflow, claim):
+            send()
         # The loop of async_to_sync sends what blocks, and all SQL, back to this thread.
         attempt = async_to_sync(arun_attempt) if workflow.is_async else run_attempt
         outcome = attempt(claim, workflow, commit)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..core.journal import Write
+from ..core.journal import Entry, Write
 from ..core.states import EntryStatus
 from ..store.claiming import Claim
 from .errors import StepNotReached
@@ -25,15 +25,16 @@ class Crash(Interruption):
         self.seen: dict[str, None] = {}
         self._before = before
 
-    def before(self, claim: Claim, write: Write) -> Fate:
-        return self._die(write) if self._before else Fate.ALIVE
+    def recorded(self, claim: Claim, entry: Entry) -> Fate:
+        # Not before the commit itself: an atomic step makes its own, which is to be rolled back with the body.
+        return self._die([entry]) if self._before else Fate.ALIVE
 
     def after(self, claim: Claim, write: Write) -> Fate:
         self.seen.update(dict.fromkeys(write.entries))
-        return Fate.ALIVE if self._before else self._die(write)
+        return Fate.ALIVE if self._before else self._die(write.entries.values())
 
-    def _die(self, write: Write) -> Fate:
-        ended = (entry.path for entry in write.entries.values() if entry.status in ENDED)
+    def _die(self, entries: Iterable[Entry]) -> Fate:
+        ended = (entry.path for entry in entries if entry.status in ENDED)
         if self.happened == self.times or not any(is_called(path, self.step) for path in ended):
             return Fate.ALIVE
         self.happened += 1

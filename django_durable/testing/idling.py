@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from unittest.mock import patch
 from uuid import UUID
@@ -42,7 +43,7 @@ class NullQueue:
         pass
 
 
-def without_queue() -> patch[object]:
+def without_queue() -> AbstractContextManager[object]:
     """Within this context, what is started or woken in this process is pushed nowhere."""
     return patch.object(pushing, "current_queue", NullQueue)
 

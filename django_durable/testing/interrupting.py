@@ -1,7 +1,7 @@
 """How a test breaks into attempts: it is asked before and after every commit, and answers how the attempt fares.
 
 An attempt is ended by telling its driver that the lease is lost. That is how a worker learns it too: the flow closes,
-every further ``ctx`` call unwinds again, nothing more is written, whatever the workflow's ``finally`` and ``except`` do.
+every further ``ctx`` call unwinds again and nothing more is written, whatever the workflow's ``finally`` does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TypeVar
 
-from ..core.journal import Write
+from ..core.journal import Entry, Write
 from ..store.claiming import Claim
 
 
@@ -30,6 +30,14 @@ class Interruption:
 
     def begin(self, claim: Claim) -> None:
         """The claim is about to be worked on."""
+
+    def asked(self, claim: Claim, path: str) -> Fate:
+        """The workflow asks for what is journaled at ``path``."""
+        return Fate.ALIVE
+
+    def recorded(self, claim: Claim, entry: Entry) -> Fate:
+        """``entry`` is to go into the journal with the next commit."""
+        return Fate.ALIVE
 
     def before(self, claim: Claim, write: Write) -> Fate:
         """``write`` is about to be made durable; if the attempt does not stay alive, it is not."""

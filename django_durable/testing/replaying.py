@@ -13,7 +13,7 @@ from ..store.claiming import Claim
 from ..workflows.registry import get_workflow
 from .errors import NotDeterministic
 from .interrupting import Fate, Interruption, interrupting
-from .watching import WatchedJournal, Way, way_of
+from .watching import Watch, Way, way_of
 
 
 class Replays(Interruption):
@@ -21,50 +21,53 @@ class Replays(Interruption):
 
     def __init__(self) -> None:
         self._ways: dict[tuple[UUID, int], Way | None] = {}
-        self._watched: WatchedJournal | None = None
+        self._watch: Watch | None = None
 
     def begin(self, claim: Claim) -> None:
+        self._watch = None
         # Once a cancellation is seen, or in on_failure, other ways than before are right.
-        self._watched = None
         if claim.phase == Phase.FORWARD and not claim.lease.cancel_requested:
             is_async = get_workflow(claim.workflow).is_async
-            before = self._way_before(claim, is_async)
-            self._watched = WatchedJournal(claim.journal, claim.lease, before, is_async=is_async)
-            claim.journal = self._watched
+            self._watch = Watch(self._way_before(claim, is_async), is_async=is_async)
 
     def _way_before(self, claim: Claim, is_async: bool) -> Way | None:
         known = (claim.run_id, claim.attempt)
         if known in self._ways:
             return self._ways[known]
         entries = sorted(claim.journal.entries.values(), key=lambda entry: entry.seq)
-        # Written before our time. A later attempt, or one that failed and was resumed, may rightly go elsewhere; and the
-        # tasks of an async function journal in the order in which they ended.
+        # Written before our time. A later attempt, or a run that failed and was resumed, may rightly go elsewhere, and
+        # the tasks of an async function journal in the order in which they end.
         is_plain = claim.attempt == 1 and all(entry.status != EntryStatus.FAILED for entry in entries)
         return way_of(entry.path for entry in entries) if is_plain and not is_async else None
 
+    def asked(self, claim: Claim, path: str) -> Fate:
+        if self._watch is None:
+            return Fate.ALIVE
+        self._watch.asked(path)
+        return self._judge()
+
     def before(self, claim: Claim, write: Write) -> Fate:
-        watched = self._watched
-        if watched is None:
+        if self._watch is None:
             return Fate.ALIVE
         match write.outcome:
             case Blocked(BlockReason.DIVERGED, text):
-                watched.difference = watched.difference or text
+                self._watch.difference = self._watch.difference or text
             case Completed():
-                watched.difference = watched.difference or watched.left_out()
-        return Fate.UNWOUND if watched.difference else Fate.ALIVE
+                self._watch.returned()
+        return self._judge()
+
+    def _judge(self) -> Fate:
+        return Fate.UNWOUND if self._watch and self._watch.difference else Fate.ALIVE
 
     def after(self, claim: Claim, write: Write) -> Fate:
-        known = (claim.run_id, claim.attempt)
-        if write.outcome is None or isinstance(write.outcome, Suspended):
-            self._ways[known] = self._watched.way if self._watched else None
-        else:
-            # What an operator resumes may go another way: a step that failed then succeeds now.
-            self._ways[known] = None
+        goes_on = write.outcome is None or isinstance(write.outcome, Suspended)
+        # What an operator resumes may go another way: a step that failed then succeeds now.
+        self._ways[claim.run_id, claim.attempt] = self._watch.way if self._watch and goes_on else None
         return Fate.UNWOUND if write.outcome is None and write.entries else Fate.ALIVE
 
     def end(self, claim: Claim) -> None:
-        if self._watched is not None and self._watched.difference:
-            raise NotDeterministic(claim.workflow, claim.run_id, self._watched.difference)
+        if self._watch and self._watch.difference:
+            raise NotDeterministic(claim.workflow, claim.run_id, self._watch.difference)
 
 
 @contextmanager

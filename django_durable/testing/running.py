@@ -38,8 +38,8 @@ def _run(db: Database, known: tuple[str, ...], limit: Limit, skip_waits: bool) -
     has_jumped = False
     while True:
         if turn := next_turn(db, known):
-            limit.count(turn.claim)
             work(db, turn)
+            limit.count(turn.claim)
             has_jumped = False
         elif not sweep(db):
             # Where a jump has brought nothing, another one will not: somebody else holds the run.

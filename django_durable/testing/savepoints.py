@@ -32,8 +32,8 @@ class Savepoints:
         if self._taken:
             return
         for connection in connections.all(initialized_only=True):
-            if connection.in_atomic_block and not _is_broken(connection):
-                self._taken.append(_Savepoint(connection, connection.savepoint(), len(connection.atomic_blocks)))
+            if connection.in_atomic_block and not _is_broken(connection) and (name := connection.savepoint()):
+                self._taken.append(_Savepoint(connection, name, len(connection.atomic_blocks)))
 
     def close(self) -> None:
         # Within a transaction of the user's code (an atomic step) the savepoint is not ours to release yet.

@@ -7,9 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.journal import Entry, MemoryJournal
-from ..core.lease import Lease
-
 Way = dict[str, list[str]]
 """The paths that were asked for, in order, by the scope that they are in: branches go side by side."""
 
@@ -25,33 +22,31 @@ def scope_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-class WatchedJournal(MemoryJournal):
-    """A claim's journal that remembers what it was asked for. ``before`` is the way of the attempt before, if known.
+class Watch:
+    """Follows one attempt. ``before`` is the way of the attempt before it, if known; ``difference`` the first one."""
 
-    At the first difference the lease is given up, so that the attempt starts nothing more.
-    """
-
-    def __init__(self, journal: MemoryJournal, lease: Lease, before: Way | None, *, is_async: bool) -> None:
-        vars(self).update(vars(journal))
+    def __init__(self, before: Way | None, *, is_async: bool) -> None:
         self.way: Way = defaultdict(list)
         self.difference = ""
-        self._lease = lease
-        self._before = before
+        self._before = before or {}
         self._is_async = is_async
         self._task: Any = None
 
-    def find(self, path: str) -> Entry | None:
-        if self._is_main_task():
-            self._note(path)
-        return super().find(path)
+    def asked(self, path: str) -> None:
+        if not self._is_main_task():
+            return
+        scope = scope_of(path)
+        expected, position = self._before.get(scope, []), len(self.way[scope])
+        self.way[scope].append(path)
+        if position < len(expected) and expected[position] != path and not self.difference:
+            self.difference = f"it asked for {path!r} where {expected[position]!r} came before."
 
-    def left_out(self) -> str:
-        """What is wrong with a function that has returned by now: where it has been, it must have been everywhere."""
-        for scope, expected in (self._before or {}).items():
-            if (not scope or scope in self.way) and len(self.way[scope]) < len(expected):
-                missed = expected[len(self.way[scope])]
-                return f"it returned without asking for {missed!r}, which came before."
-        return ""
+    def returned(self) -> None:
+        """The function has returned: where it has been, it must have been everywhere."""
+        for scope, expected in self._before.items():
+            has_been = len(self.way.get(scope, []))
+            if (not scope or has_been) and has_been < len(expected) and not self.difference:
+                self.difference = f"it returned without asking for {expected[has_been]!r}, which came before."
 
     def _is_main_task(self) -> bool:
         """Tasks that the workflow starts take turns as they like, on replay others than before: they are not judged."""
@@ -60,12 +55,3 @@ class WatchedJournal(MemoryJournal):
         task = asyncio.current_task()
         self._task = self._task or task
         return task is self._task
-
-    def _note(self, path: str) -> None:
-        scope = scope_of(path)
-        expected = (self._before or {}).get(scope, [])
-        position = len(self.way[scope])
-        self.way[scope].append(path)
-        if position < len(expected) and expected[position] != path and not self.difference:
-            self.difference = f"it asked for {path!r} where {expected[position]!r} came before."
-            self._lease.lose()

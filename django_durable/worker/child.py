@@ -17,6 +17,9 @@ from .process import WorkerOptions, WorkerProcess
 
 logger = logging.getLogger("django_durable.worker")
 
+EMPTY, STILL_BUSY, GAVE_UP = 0, 3, 4
+"""Exit statuses: every run was let go; some code outlived the grace time of a drain; a step would not end."""
+
 
 def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int) -> None:
     """Work until told to drain; never returns. ``orders`` and ``reports`` are file descriptors of pipes."""
@@ -33,7 +36,7 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
         logger.warning("code still runs after the grace time; the process ends and its runs are handed back")
     logging.shutdown()
     # Not sys.exit: threads that still run the user's code would keep the interpreter alive.
-    os._exit(0 if is_empty else 3)
+    os._exit(EMPTY if is_empty else GAVE_UP if process.gave_up else STILL_BUSY)
 
 
 def _obey(orders: int, process: WorkerProcess) -> None:

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from django.db.utils import Error
 
@@ -19,6 +20,8 @@ from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
 
+HELD_SECONDS = 0.02
+"""How long after a claim that skipped a held row the id is tried once more; after that the sweep finds the run."""
 GATHER_SECONDS = 0.002
 """How long a busy claimer waits for a few slots to come free together: claims are cheaper by the batch."""
 
@@ -46,6 +49,8 @@ class Claimer:
         self._is_isolated = is_isolated
         self._time = DatabaseClock()
         self._next_look = 0.0
+        self._again: list[UUID] = []
+        """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._stop = threading.Event()
         self.is_idle = threading.Event()
         """Set when the last look at the database found nothing to claim."""
@@ -93,11 +98,13 @@ class Claimer:
     def _claim(self, free: int) -> list[Claim]:
         looks = clock.monotonic() >= self._next_look
         wait = 0.0 if looks else max(0.0, self._next_look - clock.monotonic())
-        ids = self._queue.pop(self._who.queues, free, wait)
+        again, self._again = self._again[: free - 1], []
+        ids = again + self._queue.pop(self._who.queues, free - len(again), min(wait, HELD_SECONDS) if again else wait)
         if self._stop.is_set():
             return []
         lease = durable_settings().LEASE_SECONDS
         claims = claim_ids(self._db, self._who, ids, lease=lease, time=self._time) if ids else []
+        self._again = list(set(ids) - {claim.run_id for claim in claims} - set(again))
         if len(claims) < free and (looks or not (ids or self._queue.gives_hints)):
             claims += self._look(free - len(claims), lease)
         return claims

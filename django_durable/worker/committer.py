@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from django.db.utils import Error, InterfaceError, OperationalError
+from django.db.utils import InterfaceError, OperationalError
 
 from ..core.journal import Write
 from ..core.lease import Lease
@@ -185,19 +185,16 @@ class Committer:
             try:
                 self._write(batch)
                 return
-            except (OperationalError, InterfaceError) as error:
-                if _is_too_much(error):
+            except Exception as error:
+                if not _is_out_of_reach(error):
+                    # Whatever it is: an error that left here would leave everybody who submits waiting for ever.
                     self._split(batch, error)
                     return
-                # The connection, or what it was connected to. Whether the commit happened is unknown: sent again,
-                # a row that is there under our token is success.
+                # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
                 logger.warning("the database refused a commit, trying again: %s", error)
                 self._db.close()
                 time.sleep(pause)
                 pause = min(pause * 2, LAST_BACK_OFF)
-            except Error as error:
-                self._split(batch, error)
-                return
 
     def _still_ours(self, batch: Sequence[_Item]) -> list[_Item]:
         ours = []
@@ -227,9 +224,14 @@ class Committer:
         self._commit(batch[middle:])
 
 
-def _is_too_much(error: BaseException) -> bool:
-    """SQLSTATE class 54, "program limit exceeded": an OperationalError that would come back for ever."""
-    return str(getattr(error.__cause__, "sqlstate", None) or "").startswith("54")
+def _is_out_of_reach(error: Exception) -> bool:
+    """The connection, or what it was connected to: the same batch may do next time."""
+    state = str(getattr(error.__cause__, "sqlstate", None) or "")
+    if isinstance(error, OperationalError | InterfaceError):
+        # SQLSTATE class 54, "program limit exceeded", would come back for ever.
+        return not state.startswith("54")
+    # We froze in a transaction, and the server ended it.
+    return state == "25P03"
 
 
 def _resolve(items: Sequence[_Item]) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from django.db.utils import Error
+
 from ..conf import durable_settings
 from ..core import clock
 from ..core.journal import Write
@@ -28,12 +30,15 @@ from .claimer import Claimer
 from .committer import Committer
 from .heartbeat import Heartbeat
 from .loops.base import Loop, LoopRunner
+from .loops.fire import Fire
 from .loops.fit import Fit
 from .loops.isolate import Isolate
 from .loops.promote import BATCH, Promote
+from .loops.prune import Prune
 from .loops.reap import Reap
 from .loops.refill import Refill
 from .loops.sweep import Sweep
+from .loops.synchronise import Synchronise
 from .notifier import Notifier
 from .pools import LoopPool, ThreadPool
 from .slots import Slots
@@ -64,6 +69,8 @@ class WorkerProcess:
         self.options = options
         self._tell = tell
         self._draining = threading.Event()
+        self.gave_up = False
+        """Whether it was a step that would not end that made this process drain."""
         self._queue = current_queue()
         self._slots = Slots(1 if options.isolated else options.concurrency)
         self._who = Claimant(worker_id, options.queues, tuple(workflows()))
@@ -96,6 +103,8 @@ class WorkerProcess:
 
     def run(self) -> bool:
         """Work; whether every run was let go in time (else their code still runs, and the process must die)."""
+        if not self._register():
+            return True
         self._begin()
         try:
             self._work()
@@ -103,14 +112,24 @@ class WorkerProcess:
             is_empty = self._end()
         return is_empty
 
+    def _register(self) -> bool:
+        """Whether the database knows of this process; waits for one that is down. False: told to drain meanwhile."""
+        pause = 0.1
+        version = durable_settings().VERSION or ""
+        while not self._draining.is_set():
+            try:
+                workers.register(
+                    self._db, self._who, concurrency=self._limit, is_isolated=self.options.isolated, version=version
+                )
+                return True
+            except Error as error:
+                logger.warning("the database is down or not migrated, trying again: %s", error)
+                self._db.close()
+            self._draining.wait(pause)
+            pause = min(pause * 2, 5.0)
+        return False
+
     def _begin(self) -> None:
-        workers.register(
-            self._db,
-            self._who,
-            concurrency=self._limit,
-            is_isolated=self.options.isolated,
-            version=durable_settings().VERSION or "",
-        )
         logger.info("started worker=%s queues=%s", self._who.id, ",".join(self._who.queues))
         watchdog.on_stuck = self._give_up
         self._notifier.begin()
@@ -118,20 +137,28 @@ class WorkerProcess:
         if self.options.loops and not self.options.isolated:
             loops_db = PrivateDatabase()
             self._loops = LoopRunner(loops_db, self._make_loops(loops_db), BATCH)
+            if self.options.burst:
+                # What is due now, schedules too, belongs to the burst: it must be there before anybody looks for work.
+                self._loops.run_due()
             self._loops.begin()
         self._claimer.begin()
 
     def _give_up(self, path: str) -> None:
         """Code that does not end when its time is over: only the end of the process ends it."""
         logger.error("step %r does not end although its time is over; the process drains and ends", path)
+        self.gave_up = True
         self.drain()
 
     def _make_loops(self, db: PrivateDatabase) -> Sequence[Loop]:
+        code = Synchronise()
         loops: list[Loop] = [
             Reap(db, self._queue),
             Sweep(db, self._queue),
             Fit(self._queue),
             Isolate(db, lambda: self._tell("suspects")),
+            code,
+            Fire(self._queue, code),
+            Prune(db),
         ]
         if not isinstance(self._queue, DatabaseQueue):
             loops += [Promote(db, self._queue), Refill(db, self._queue, self.options.queues)]
@@ -156,6 +183,8 @@ class WorkerProcess:
         return self._claimer.is_idle.is_set() and self._slots.used == 0
 
     def _end(self) -> bool:
+        # At once, since the claimer may still wait for Redis, and again for what it claimed meanwhile.
+        self._slots.ask_to_release()
         logger.info("draining worker=%s runs=%d", self._who.id, self._slots.used)
         self._claimer.stop()
         self._slots.ask_to_release()
@@ -168,10 +197,16 @@ class WorkerProcess:
             self._notifier.stop()
             self._committer.close()
             self._heartbeat.stop()
-            workers.stop(self._db, self._who.id)
+            self._sign_off()
         self._db.close()
         logger.info("stopped worker=%s runs=%d", self._who.id, self._slots.finished)
         return is_empty
+
+    def _sign_off(self) -> None:
+        try:
+            workers.stop(self._db, self._who.id)
+        except Error as error:
+            logger.warning("could not tell that worker=%s has stopped: %s", self._who.id, error)
 
     # --- work ----------------------------------------------------------------------------------
 

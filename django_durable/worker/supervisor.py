@@ -24,6 +24,7 @@ from ..conf import durable_settings
 from ..queues.current import current_queue
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
+from .child import STILL_BUSY
 from .loops.reap import log_taken
 
 logger = logging.getLogger("django_durable.worker")
@@ -189,7 +190,7 @@ class Supervisor:
             return
         settings = durable_settings()
         try:
-            if child.is_draining and code == 3:
+            if code == STILL_BUSY:
                 ready = recovery.release_worker(self._db, child.id)
                 logger.info("released worker=%s runs=%d", child.id, len(ready))
             else:

@@ -9,7 +9,7 @@ from ..core.context import AsyncContext, Context
 from ..exceptions import WorkflowDefinitionError
 from .definition import Workflow
 from .options import WorkflowOptions
-from .registry import register
+from ..core.registry import register
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.cron import Cron
-from ..core.names import check_name
+from ..core.names import NAME_MAX, check_name
 from ..core.retries import Retry
 from ..core.sleeps import seconds_of
 from ..exceptions import RunFailed, WorkflowDefinitionError
@@ -28,6 +28,11 @@ def check_priority(priority: object) -> None:
     """Raise TypeError for anything but an integer from -100 to 100."""
     if isinstance(priority, bool) or not isinstance(priority, int) or not -100 <= priority <= 100:
         raise TypeError(f"priority must be an integer from -100 to 100, not {priority!r}.")
+
+
+def default_name(workflow: str, number: int) -> str:
+    """The name of a workflow's first, second … schedule that was given none; no expression in it, which may change."""
+    return workflow if number == 1 else f"{workflow[: NAME_MAX - 6]} {number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 from ..core.codec import decode, encode
-from ..exceptions import InvalidInput, WorkflowDefinitionError
+from ..exceptions import InvalidInput, PayloadUndecodable, WorkflowDefinitionError
 
 try:
     import pydantic
@@ -43,6 +43,8 @@ class Signature:
     def read(self, workflow: str, text: str) -> tuple[tuple[Any, ...], Arguments]:
         """Positional and keyword arguments from stored text. Raises PayloadUndecodable, InvalidInput."""
         stored = decode(text)
+        if type(stored) is not dict:
+            raise PayloadUndecodable("the input is no mapping")
         known = self._signature.parameters
         missing = [
             name

@@ -27,7 +27,7 @@ def _sqlite(path: Path) -> dict[str, Any]:
             # Take the write lock at BEGIN: a transaction that reads first and writes later could only fail.
             "transaction_mode": "IMMEDIATE",
             # Several processes write to this file; each waits its turn for so long. Must exceed a lease.
-            "timeout": 20,
+            "timeout": 30,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
         },
         # The test client's requests and the tests themselves share one connection.

@@ -55,3 +55,6 @@ def failing(ctx: Context) -> None:
 def parent(ctx: Context, number: int) -> list[object]:
     started = ctx.start_workflow("aside", doubling, number)
     return [str(started), ctx.run_workflow("inside", doubling, number)]
+
+
+from tests.app import faults  # noqa: E402, F401  (registers its workflows)

@@ -1,4 +1,4 @@
-"""Two sessions at once, driven statement by statement: threads that answer, waits for a lock, hooks between statements."""
+"""Two sessions at once, driven statement by statement: threads, waits for a lock, hooks between statements."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def answer(future: Future[T]) -> T:
 
 
 def session(db: Database) -> Any:
-    """What the server knows this connection by; None where sessions cannot be told apart."""
-    return db.rows("SELECT pg_backend_pid()")[0][0] if db.connection.vendor == "postgresql" else None
+    """What the server knows this thread's connection by; None on SQLite, which lets nobody look at locks."""
+    return db.connection.connection.info.backend_pid if db.connection.vendor == "postgresql" else None
 
 
-def wait_until_blocked(watching: Database, pid: Any) -> None:
-    """Until that session waits for somebody's lock. SQLite lets nobody look: there the writers are in line anyway."""
-    if pid is not None:
-        ask = "SELECT cardinality(pg_blocking_pids(%(pid)s))"
-        wait_until(lambda: watching.rows(ask, pid=pid)[0][0], SECONDS, f"session {pid} to be blocked")
+def wait_until_blocked(watching: Database, holder: Any) -> None:
+    """Until somebody waits for what session ``holder`` has locked. On SQLite writers stand in line by themselves."""
+    if holder is not None:
+        ask = "SELECT count(*) FROM pg_stat_activity WHERE %(holder)s = ANY(pg_blocking_pids(pid))"
+        wait_until(lambda: watching.rows(ask, holder=holder)[0][0], SECONDS, f"somebody to wait for session {holder}")
 
 
 class Hooked(PrivateDatabase):

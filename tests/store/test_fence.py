@@ -1,8 +1,9 @@
-"""The fence: who does not hold the run's token writes nothing of it, and keeps nobody else of the batch from writing."""
+"""The fence: who does not hold the run's token writes nothing of it, and keeps nobody else from writing."""
 
 from __future__ import annotations
 
 import pytest
+from django.db import DataError, IntegrityError
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
@@ -174,10 +175,7 @@ def test_a_row_that_somebody_holds_goes_into_the_next_batch(db: PrivateDatabase,
             assert receipts[free.run_id].status == Status.SUCCEEDED
             assert not JournalEntry.objects.filter(run_id=busy.run_id).exists()
             assert status_of(busy.run_id) == Status.RUNNING
-    if db.dialect.has_writing_ctes:
-        later = write_batch(db, batch[1:])
-    else:
-        later = answer(sending)
+    later = write_batch(db, batch[1:]) if db.dialect.has_writing_ctes else answer(sending)
     assert later[busy.run_id].status == Status.SUCCEEDED
     assert JournalEntry.objects.filter(run_id=busy.run_id).count() == 1
 
@@ -227,7 +225,7 @@ def test_a_failing_batch_stores_nothing(db: PrivateDatabase):
     before = row_of(good.run_id)
     broken = step_entry("x" * 10_000) if db.dialect.has_writing_ctes else step_entry(status=None)  # type: ignore[arg-type]
     batch = [(good.lease, everything(fresh(good.run_id))), (bad.lease, Write(entries(broken)))]
-    with pytest.raises(Exception, match=r"too long|NOT NULL"):
+    with pytest.raises((DataError, IntegrityError)):
         write_batch(db, batch)
     assert row_of(good.run_id) == before
     assert not JournalEntry.objects.exists()
@@ -263,12 +261,8 @@ def test_a_child_that_is_started_after_the_cancellation_is_cancelled_with_its_pa
 
 def test_a_failed_commit_leaves_the_connection_usable(db: PrivateDatabase):
     """A constraint that is checked at COMMIT fails it; on SQLite the transaction is then still open."""
-    now = db.dialect.now
-    with pytest.raises(Exception, match=r"(?i)foreign key"), db.transaction():
-        db.rows(
-            "INSERT INTO django_durable_fire (schedule_id, scheduled_for, fired_at, outcome) "
-            f"VALUES (-1, {now}, {now}, 'started')"
-        )
+    with pytest.raises(IntegrityError, match=r"(?i)foreign key"), db.transaction():
+        db.rows("INSERT INTO auth_permission (name, codename, content_type_id) VALUES ('x', 'x', -1)")
     claimed = running(db)
     write = Write(outcome=Suspended("sleep:nap", wake_after=60))
     assert write_batch(db, [(claimed.lease, write)])[claimed.run_id].status == Status.WAITING

@@ -121,7 +121,9 @@ def suspend(d: Dialect) -> str:
     A statement of its own after the fence: it starts when the row's lock is held, so that what was committed
     before is seen, and whoever commits after finds the row locked and wakes it then.
     """
-    wake_at = d.least(f"coalesce(s.wake_at, {d.later('s.wake_after')})", "r.deadline_at")
+    # It bounds the function's waits only: a retry of on_failure after it has passed would be due at once, for ever.
+    deadline = "CASE WHEN r.phase = 'forward' THEN r.deadline_at END"
+    wake_at = d.least(f"coalesce(s.wake_at, {d.later('s.wake_after')})", deadline)
     return f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {HAS_REASON} THEN 'queued' ELSE 'waiting' END,

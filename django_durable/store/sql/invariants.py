@@ -9,7 +9,6 @@ from __future__ import annotations
 from ..dialects import Dialect
 
 TERMINAL = "('succeeded', 'failed', 'cancelled')"
-IN_WINDOW = "{column} > %(after)s AND {column} <= %(until)s"
 
 
 def window_end(table: str) -> str:
@@ -17,8 +16,17 @@ def window_end(table: str) -> str:
     return f"SELECT id FROM {table} WHERE id > %(after)s ORDER BY id LIMIT 1 OFFSET %(beyond)s"
 
 
-def _runs(column: str = "r.id") -> str:
-    return IN_WINDOW.format(column=column)
+def _in_window(column: str) -> str:
+    return f"{column} > %(after)s AND {column} <= %(until)s"
+
+
+def _any(rows: str) -> str:
+    # Not EXISTS: PostgreSQL may answer that from a hash of the whole other table, anew for each window.
+    return f"({rows} LIMIT 1) IS NOT NULL"
+
+
+def _none(rows: str) -> str:
+    return f"({rows} LIMIT 1) IS NULL"
 
 
 def lease(d: Dialect) -> str:
@@ -29,25 +37,25 @@ def lease(d: Dialect) -> str:
         SELECT r.id, CASE WHEN r.status = 'running' THEN 'running without a whole lease'
             ELSE r.status || ' with a lease' END
         FROM django_durable_run r
-        WHERE {_runs()} AND (r.status = 'running' AND ({missing}) OR r.status <> 'running' AND ({present}))
+        WHERE {_in_window("r.id")} AND (r.status = 'running' AND ({missing}) OR r.status <> 'running' AND ({present}))
         ORDER BY r.id LIMIT %(limit)s"""
 
 
 def ending(d: Dialect) -> str:
     """I2: terminal <=> finished_at; succeeded has an output and no error, failed an error and no output."""
-    has = "EXISTS (SELECT 1 FROM django_durable_payload p WHERE p.run_id = r.id AND p.kind = '{}')"
-    output, error = has.format("output"), has.format("error")
+    payload = "SELECT 1 FROM django_durable_payload p WHERE p.run_id = r.id AND p.kind = '{}'"
+    output, error = payload.format("output"), payload.format("error")
     return f"""
         SELECT id, problem FROM (
             SELECT r.id AS id, CASE
                 WHEN r.status IN {TERMINAL} AND r.finished_at IS NULL THEN r.status || ' without finished_at'
                 WHEN r.status NOT IN {TERMINAL} AND r.finished_at IS NOT NULL THEN r.status || ' with finished_at'
-                WHEN r.status = 'succeeded' AND NOT {output} THEN 'succeeded without an output'
-                WHEN r.status = 'succeeded' AND {error} THEN 'succeeded with an error'
-                WHEN r.status = 'failed' AND NOT {error} THEN 'failed without an error'
-                WHEN r.status = 'failed' AND {output} THEN 'failed with an output'
+                WHEN r.status = 'succeeded' AND {_none(output)} THEN 'succeeded without an output'
+                WHEN r.status = 'succeeded' AND {_any(error)} THEN 'succeeded with an error'
+                WHEN r.status = 'failed' AND {_none(error)} THEN 'failed without an error'
+                WHEN r.status = 'failed' AND {_any(output)} THEN 'failed with an output'
                 END AS problem
-            FROM django_durable_run r WHERE {_runs()}) AS looked_at
+            FROM django_durable_run r WHERE {_in_window("r.id")}) AS looked_at
         WHERE problem IS NOT NULL ORDER BY id LIMIT %(limit)s"""
 
 
@@ -56,7 +64,7 @@ def sequence(d: Dialect) -> str:
     return f"""
         SELECT j.run_id, 'journal number ' || j.seq || CASE WHEN count(*) > 1
             THEN ' stands ' || count(*) || ' times' ELSE ' is not above zero' END
-        FROM django_durable_journalentry j WHERE {_runs("j.run_id")}
+        FROM django_durable_journalentry j WHERE {_in_window("j.run_id")}
         GROUP BY j.run_id, j.seq HAVING count(*) > 1 OR j.seq < 1
         ORDER BY j.run_id, j.seq LIMIT %(limit)s"""
 
@@ -65,48 +73,49 @@ def paths(d: Dialect) -> str:
     """I8, first half: (run, path) is unique in the journal."""
     return f"""
         SELECT j.run_id, count(*) || ' journal entries at ' || j.path
-        FROM django_durable_journalentry j WHERE {_runs("j.run_id")}
+        FROM django_durable_journalentry j WHERE {_in_window("j.run_id")}
         GROUP BY j.run_id, j.path HAVING count(*) > 1
         ORDER BY j.run_id, j.path LIMIT %(limit)s"""
 
 
 def keys(d: Dialect) -> str:
     """I13: one unexpired idempotency key of a workflow -> one run, and a run of that workflow."""
+    older = f"""SELECT 1 FROM django_durable_idempotencykey o
+        WHERE o.workflow = k.workflow AND o.key_hash = k.key_hash AND o.id < k.id AND o.expires_at > {d.now}"""
+    other = "SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id AND r.workflow <> k.workflow"
     return f"""
-        SELECT k.run_id, problem FROM (
-            SELECT k.*, CASE
-                WHEN EXISTS (SELECT 1 FROM django_durable_idempotencykey o
-                    WHERE o.workflow = k.workflow AND o.key_hash = k.key_hash AND o.id < k.id
-                    AND o.expires_at > {d.now}) THEN 'a second run for one idempotency key of ' || k.workflow
-                WHEN EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id AND r.workflow <> k.workflow)
-                    THEN 'not a run of ' || k.workflow || ', whose idempotency key names it'
+        SELECT run_id, problem FROM (
+            SELECT k.id, k.run_id, CASE
+                WHEN {_any(older)} THEN 'a second run for one idempotency key of ' || k.workflow
+                WHEN {_any(other)} THEN 'not a run of ' || k.workflow || ', whose idempotency key names it'
                 END AS problem
             FROM django_durable_idempotencykey k
-            WHERE {_runs("k.id")} AND k.expires_at > {d.now}) AS k
-        WHERE problem IS NOT NULL ORDER BY k.id LIMIT %(limit)s"""
+            WHERE {_in_window("k.id")} AND k.expires_at > {d.now}) AS looked_at
+        WHERE problem IS NOT NULL ORDER BY id LIMIT %(limit)s"""
 
 
 def parents(d: Dialect) -> str:
     """I18, first half: the parent of a live, attached child exists (retention keeps such trees whole)."""
+    parent = "SELECT 1 FROM django_durable_run p WHERE p.id = r.parent_id"
     return f"""
         SELECT r.id, r.status || ', and its parent does not exist' FROM django_durable_run r
-        WHERE {_runs()} AND r.parent_id IS NOT NULL AND NOT r.detached AND r.status NOT IN {TERMINAL}
-            AND NOT EXISTS (SELECT 1 FROM django_durable_run p WHERE p.id = r.parent_id)
+        WHERE {_in_window("r.id")} AND r.parent_id IS NOT NULL AND NOT r.detached AND r.status NOT IN {TERMINAL}
+            AND {_none(parent)}
         ORDER BY r.id LIMIT %(limit)s"""
 
 
 def waits(d: Dialect) -> str:
     """I22: a waiting run has something that will wake it, and nothing that should have woken it a sweep ago."""
-    waiting = "FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting'"
+    waiting = "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting' AND j.kind = "
     children = "SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path"
     settled = d.later("-(%(settled)s)")
-    can_wake = f"""(r.wake_at IS NOT NULL OR EXISTS (SELECT 1 {waiting} AND (j.kind = 'event'
-        OR j.kind = 'child' AND EXISTS ({children} AND c.status NOT IN {TERMINAL}))))"""
-    has_event = f"""EXISTS (SELECT 1 {waiting} AND j.kind = 'event' AND EXISTS (
-        SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND e.name = j.awaits
-        AND e.consumed_at IS NULL AND e.sent_at <= {settled}))"""
-    has_child = f"""EXISTS (SELECT 1 {waiting} AND j.kind = 'child' AND NOT EXISTS (
-        {children} AND (c.status NOT IN {TERMINAL} OR c.finished_at > {settled})))"""
+    came = f"""SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND e.name = j.awaits
+        AND e.consumed_at IS NULL AND e.sent_at <= {settled}"""
+    going_on = f"{children} AND (c.status NOT IN {TERMINAL} OR c.finished_at > {settled})"
+    has_event = _any(f"{waiting} 'event' AND {_any(came)}")
+    has_child = _any(f"{waiting} 'child' AND {_any(children)} AND {_none(going_on)}")
+    can_wake = f"""(r.wake_at IS NOT NULL OR {_any(f"{waiting} 'event'")}
+        OR {_any(f"{waiting} 'child' AND {_any(children)}")})"""
     return f"""
         SELECT id, problem FROM (
             SELECT r.id AS id, CASE
@@ -116,7 +125,7 @@ def waits(d: Dialect) -> str:
                 WHEN NOT {can_wake} THEN 'waiting for nothing that could wake it'
                 END AS problem
             FROM django_durable_run r
-            WHERE {_runs()} AND r.status = 'waiting' AND coalesce(r.queued_at, r.created_at) <= {settled}
+            WHERE {_in_window("r.id")} AND r.status = 'waiting' AND coalesce(r.queued_at, r.created_at) <= {settled}
             ) AS looked_at
         WHERE problem IS NOT NULL ORDER BY id LIMIT %(limit)s"""
 
@@ -124,7 +133,7 @@ def waits(d: Dialect) -> str:
 def _ownerless(table: str) -> str:
     return f"""
         SELECT DISTINCT b.run_id, 'rows in {table}, and no such run' FROM {table} b
-        WHERE {_runs("b.run_id")} AND NOT EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = b.run_id)"""
+        WHERE {_in_window("b.run_id")} AND {_none("SELECT 1 FROM django_durable_run r WHERE r.id = b.run_id")}"""
 
 
 def orphans(d: Dialect) -> str:

@@ -76,8 +76,12 @@ def reap_worker(d: Dialect) -> str:
 
 def release_worker(d: Dialect) -> str:
     """The leases of a process that drained and is dead now: handed back unharmed."""
+    # It waits for its rows, since nobody hands back what it skips, and so in the order in which a cancellation locks.
     return f"""
+        WITH held AS MATERIALIZED (
+            SELECT id FROM django_durable_run
+            WHERE status = 'running' AND leased_by = %(worker)s ORDER BY id {d.wait_lock})
         UPDATE django_durable_run AS r
         SET status = 'queued', queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
-        WHERE r.status = 'running' AND r.leased_by = %(worker)s
+        FROM held WHERE r.id = held.id
         RETURNING {d.updated}.id, queue, priority"""

@@ -27,14 +27,14 @@ def window_end() -> str:
 
 
 def find_roots(d: Dialect) -> str:
-    """Runs of a window that are over and old, and that begin a tree: by birth, detached, or because the parent is gone."""
+    """What is over and old in a window and begins a tree: by birth, detached, or because its parent is gone."""
     seconds = "coalesce(k.seconds, %(default_seconds)s)"
     return f"""
         SELECT r.id, {seconds} FROM django_durable_run r
         LEFT JOIN {d.recordset("keep", "k", KEEP)} ON k.workflow = r.workflow
         WHERE r.id > %(after)s AND r.id <= %(until)s AND {_is_old(d, seconds)}
             AND (r.parent_id IS NULL OR r.detached
-                OR NOT EXISTS (SELECT 1 FROM django_durable_run p WHERE p.id = r.parent_id))
+                OR (SELECT p.id FROM django_durable_run p WHERE p.id = r.parent_id) IS NULL)
         ORDER BY r.id LIMIT %(limit)s"""
 
 
@@ -45,14 +45,12 @@ def _is_old(d: Dialect, seconds: str) -> str:
 def find_trees(d: Dialect) -> str:
     """Every attached member of the trees, the deepest first in each, with whether it is over and old itself."""
     return f"""
-        WITH RECURSIVE tree (root, id, seconds, depth) AS (
-            SELECT i.id, i.id, i.seconds, 0 FROM {d.recordset("roots", "i", MEMBER)}
+        WITH RECURSIVE tree (root, id, seconds, depth, is_old) AS (
+            SELECT i.id, i.id, i.seconds, 0, 1 FROM {d.recordset("roots", "i", MEMBER)}
             UNION ALL
-            SELECT t.root, c.id, t.seconds, t.depth + 1
-            FROM tree t JOIN django_durable_run c ON c.parent_id = t.id AND NOT c.detached)
-        SELECT t.root, t.id, t.seconds, CASE WHEN {_is_old(d, "t.seconds")} THEN 1 ELSE 0 END
-        FROM tree t JOIN django_durable_run r ON r.id = t.id
-        ORDER BY t.root, t.depth DESC, t.id"""
+            SELECT t.root, r.id, t.seconds, t.depth + 1, CASE WHEN {_is_old(d, "t.seconds")} THEN 1 ELSE 0 END
+            FROM tree t JOIN django_durable_run r ON r.parent_id = t.id AND NOT r.detached)
+        SELECT root, id, seconds, is_old FROM tree ORDER BY root, depth DESC, id"""
 
 
 def lock_members(d: Dialect) -> str:

@@ -27,7 +27,9 @@ def insert_runs(d: Dialect, source: str) -> str:
     """One row a run. Queued, or scheduled where its time has not come by the database's clock."""
     begins = f"coalesce(n.run_at, {d.later('n.run_after')})"
     is_later = f"{begins} > {d.now}"
-    deadline = d.least("n.deadline_at", _deadline(d))
+    # A run that starts later has its whole time from then on.
+    start = f"(CASE WHEN {is_later} THEN {begins} ELSE {d.now} END)"
+    deadline = d.least("n.deadline_at", d.after(start, "n.deadline_after"))
     return f"""
         INSERT INTO django_durable_run (
             id, workflow, queue, priority, max_attempts, status, phase, attempt, claims, crashes, suspect,
@@ -43,11 +45,6 @@ def insert_runs(d: Dialect, source: str) -> str:
 
 
 FALSE = "(1 = 0)"
-
-
-def _deadline(d: Dialect) -> str:
-    # A run that starts later has its whole time from then on.
-    return d.later("(n.deadline_after + coalesce(n.run_after, 0))")
 
 
 def insert_inputs(source: str) -> str:

@@ -6,9 +6,10 @@ from ..dialects import Dialect
 
 # Why the run ``r`` need not wait any longer, time aside. Each caller evaluates it in a statement that begins
 # after it holds the row's lock: on an older snapshot an event that was sent meanwhile would not be seen.
+# What the function waited for when it failed is nothing to its on_failure: that only waits for its own retries.
 HAS_REASON = """(
     r.cancel_requested_at IS NOT NULL
-    OR EXISTS (
+    OR r.phase = 'forward' AND (EXISTS (
         SELECT 1 FROM django_durable_journalentry j
         JOIN django_durable_event e ON e.run_id = j.run_id AND e.name = j.awaits AND e.consumed_at IS NULL
         WHERE j.run_id = r.id AND j.kind = 'event' AND j.status = 'waiting')
@@ -16,13 +17,13 @@ HAS_REASON = """(
         SELECT 1 FROM django_durable_journalentry j
         WHERE j.run_id = r.id AND j.kind = 'child' AND j.status = 'waiting' AND NOT EXISTS (
             SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
-            AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+            AND c.status NOT IN ('succeeded', 'failed', 'cancelled'))))
     )"""
 
 
-def lock_run(d: Dialect) -> str:
-    """Wait for the run's row: a wake must never skip a locked row for good."""
-    return f"SELECT id FROM django_durable_run WHERE id = %(id)s {d.wait_lock}"
+def lock_run(d: Dialect, *, skips: bool) -> str:
+    """Wait for the run's row: a wake must never skip a locked row for good. ``skips``: who asks comes back anyway."""
+    return f"SELECT id FROM django_durable_run WHERE id = %(id)s {d.lock if skips else d.wait_lock}"
 
 
 def wake(d: Dialect) -> str:

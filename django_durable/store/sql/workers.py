@@ -6,11 +6,12 @@ from ..dialects import Dialect
 
 
 def register(d: Dialect) -> str:
+    """May be sent again where the answer got lost."""
     return f"""
         INSERT INTO django_durable_worker (
             id, host, pid, queues, workflows, concurrency, is_isolated, version, started_at, heartbeat_at)
         VALUES (%(id)s, %(host)s, %(pid)s, %(queues)s, %(workflows)s, %(concurrency)s, %(is_isolated)s, %(version)s,
-            {d.now}, {d.now})"""
+            {d.now}, {d.now}) ON CONFLICT (id) DO NOTHING"""
 
 
 def beat(d: Dialect) -> str:

@@ -17,7 +17,8 @@ logger = logging.getLogger("django_durable.worker")
 
 BATCH = 1000
 GRACE_LEASES = 2
-"""A name counts as unknown when no worker that knows it has beaten for so many leases: a deploy's gap is not enough."""
+"""A name counts as unknown when no worker that knows it has beaten for so many leases, and its run has waited as long:
+a deploy's gap is not enough."""
 
 
 class Fit:
@@ -37,9 +38,10 @@ class Fit:
         known = workflows()
         fitting = unblock_known(self._db, tuple(known), {name: one.fingerprint for name, one in known.items()})
         self._queue.push(fitting)
-        announced = known_workflows(self._db, GRACE_LEASES * durable_settings().LEASE_SECONDS)
+        patience = GRACE_LEASES * durable_settings().LEASE_SECONDS
+        announced = known_workflows(self._db, patience)
         if announced:
-            blocked = block_unknown(self._db, sorted(announced | set(known)), BATCH)
+            blocked = block_unknown(self._db, sorted(announced | set(known)), BATCH, patience=patience)
             if blocked:
                 logger.error("blocked runs=%d reason=unknown_workflow", blocked)
         return len(fitting)

@@ -1,0 +1,14 @@
+"""The admin: runs seen, understood and steered; schedules and workers. A file per page, permissions on every verb."""
+
+from django.contrib import admin
+
+from ..models import Run, Schedule, Worker
+from .runs import RunAdmin
+from .schedules import ScheduleAdmin
+from .workers import WorkerAdmin
+
+__all__ = ["RunAdmin", "ScheduleAdmin", "WorkerAdmin"]
+
+admin.site.register(Run, RunAdmin)
+admin.site.register(Schedule, ScheduleAdmin)
+admin.site.register(Worker, WorkerAdmin)

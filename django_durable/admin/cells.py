@@ -1,0 +1,140 @@
+"""Small pieces of the pages: pills, times, durations, progress. All of them escape what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from django.utils.html import format_html
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..core.states import LIVE, Phase
+from ..models import Run
+from .text import cut, visible
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+NOTHING = "-"
+NAME_SHOWN = 80
+PROGRESS_MOST = 1e15
+ENTRY_LABELS = {
+    "waiting": _("waiting"),
+    "retrying": _("retrying"),
+    "succeeded": _("succeeded"),
+    "failed": _("failed"),
+}
+PHASE_LABELS = {Phase.COMPENSATING: _("compensating"), Phase.ON_FAILURE: _("on failure")}
+
+
+def pill(status: str, label: StrOrPromise) -> str:
+    return format_html('<span class="durable-pill durable-pill-{}">{}</span>', status, label)
+
+
+def run_pills(run: Run) -> str:
+    """The run's status, what phase it is in if that is not the usual one, and whether it was asked to stop."""
+    pills = [pill(run.status, run.get_status_display())]
+    if run.phase in PHASE_LABELS and run.status in LIVE:
+        pills.append(pill(run.phase, PHASE_LABELS[Phase(run.phase)]))
+    if run.cancel_requested_at and run.status in LIVE:
+        pills.append(pill("cancelling", _("cancelling")))
+    return format_html("{} {} {}", *pills, *[""] * (3 - len(pills)))
+
+
+def name(text: str, most: int = NAME_SHOWN) -> str:
+    """A name from outside: cut, isolated from the direction of its neighbours, whole in its title."""
+    text = visible(text)
+    if len(text) <= most:
+        return format_html("<bdi>{}</bdi>", text)
+    return format_html('<bdi title="{}">{}</bdi>', text, cut(text, most))
+
+
+def short_id(value: object) -> str:
+    """The end of an id: that of a UUIDv7 begins with the time, which neighbours share."""
+    return str(value)[-12:]
+
+
+def attempt(run: Run) -> str:
+    return str(run.attempt) if run.max_attempts is None else f"{run.attempt}/{run.max_attempts}"
+
+
+def moment(value: datetime | None) -> str:
+    """An instant to the second, in the zone of the site."""
+    if value is None:
+        return NOTHING
+    local = localtime(value)
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), f"{local:%Y-%m-%d %H:%M:%S}")
+
+
+def relative(value: datetime | None, now: datetime) -> str:
+    """How far away an instant is; the title has it to the second."""
+    if value is None:
+        return NOTHING
+    local = localtime(value)
+    text = gettext("%(time)s ago") if value <= now else gettext("in %(time)s")
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        local.isoformat(),
+        f"{local:%Y-%m-%d %H:%M:%S %Z}",
+        text % {"time": rough(abs(now - value))},
+    )
+
+
+def rough(value: timedelta) -> str:
+    """A length of time in its largest unit."""
+    seconds = int(value.total_seconds())
+    for size, unit in ((86_400, gettext("d")), (3_600, gettext("h")), (60, gettext("min"))):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} {gettext('s')}"
+
+
+def duration(start: datetime | None, end: datetime | None) -> str:
+    """From one instant to the other in its two largest units; short ones to the millisecond."""
+    if start is None or end is None:
+        return NOTHING
+    seconds = max((end - start).total_seconds(), 0.0)
+    if seconds < 1:
+        return f"{round(seconds * 1000)} {gettext('ms')}"
+    if seconds < 60:
+        return f"{seconds:.1f} {gettext('s')}"
+    whole = int(seconds)
+    for size, unit, part, part_unit in (
+        (86_400, gettext("d"), 3_600, gettext("h")),
+        (3_600, gettext("h"), 60, gettext("min")),
+        (60, gettext("min"), 1, gettext("s")),
+    ):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {part_unit}"
+    raise AssertionError("a minute or more has a unit")
+
+
+def progress(said: Any) -> str:
+    """The bar of what ``ctx.progress`` said last; anything unexpected is shown as nothing."""
+    if not isinstance(said, Mapping):
+        return NOTHING
+    done, total, message = said.get("done"), said.get("total"), visible(str(said.get("message") or ""))
+    if not _is_number(done):
+        return NOTHING
+    if not _is_number(total) or total <= 0:
+        return format_html('<span title="{}">{}</span>', message, _number(done))
+    return format_html(
+        '<span class="durable-progress" title="{}"><progress max="{}" value="{}"></progress> {}/{}</span>',
+        message,
+        _number(total),
+        _number(max(done, 0)),
+        _number(done),
+        _number(total),
+    )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """One that is worth a bar: damaged data may hold others, and some of them no float can be made of."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < PROGRESS_MOST
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,65 @@
+"""The page between a button and its effect: how many runs, which, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.forms import Form
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+from ..models import Run
+from ..models.run import STATUS_LABELS
+from . import cells
+from .verbs import RunVerb
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+RUNS_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a confirmation page asks. ``hidden`` are fields that make the second request reach the same place."""
+
+    verb: RunVerb
+    runs: Sequence[Run]
+    form: Form
+    back: str
+    hidden: Mapping[str, str]
+    left_out: int = 0
+    is_cut: bool = False
+
+
+def ask(model_admin: Any, request: HttpRequest, question: Question) -> TemplateResponse:
+    counted = Counter(run.status for run in question.runs)
+    context = {
+        "question": question,
+        "count": len(question.runs),
+        "runs": [named(run) for run in question.runs[:RUNS_NAMED]],
+        "unnamed": max(len(question.runs) - RUNS_NAMED, 0),
+        "counts": [
+            (cells.pill(status, label), counted[status]) for status, label in STATUS_LABELS.items() if counted[status]
+        ],
+    }
+    title = question.verb.question % {"count": len(question.runs)}
+    return page(model_admin, request, "admin/django_durable/run/confirm.html", title, context)
+
+
+def named(run: Run) -> dict[str, Any]:
+    """A run as a line that links to its page."""
+    return {"pk": run.pk, "pills": cells.run_pills(run), "workflow": cells.name(run.workflow)}
+
+
+def page(
+    model_admin: Any, request: HttpRequest, template: str, title: StrOrPromise, context: Mapping[str, Any]
+) -> TemplateResponse:
+    """A page of ours in the frame of the admin site that it is asked of."""
+    site = model_admin.admin_site
+    request.current_app = site.name
+    frame = {**site.each_context(request), "title": title, "opts": model_admin.opts}
+    return TemplateResponse(request, template, {**frame, **context})

@@ -1,0 +1,82 @@
+"""The forms of the confirmation pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
+
+from django import forms
+from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from ..core.names import NAME_MAX, check_name
+from ..exceptions import InvalidName
+
+ACTION_MOST = 5_000
+"""Runs that one action takes; their ids travel through the confirmation page."""
+ID_CHARACTERS = 37
+
+
+class ReasonForm(forms.Form):
+    """Why somebody does what the page asks about."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=1_000,
+        widget=AdminTextInputWidget(attrs={"autofocus": True}),
+        help_text=_("Kept with the run, under your name."),
+    )
+
+
+class SelectionForm(ReasonForm):
+    """The reason, and exactly the runs that the page has named."""
+
+    ids = forms.CharField(widget=forms.HiddenInput, max_length=ACTION_MOST * ID_CHARACTERS)
+
+    field_order = ("ids", "reason")
+
+    def clean_ids(self) -> list[UUID]:
+        try:
+            return [UUID(one) for one in self.cleaned_data["ids"].split(",")]
+        except ValueError:
+            raise ValidationError(_("That is not a list of runs.")) from None
+
+
+class EventForm(ReasonForm):
+    """An event: ``key`` is made with the page, so that a form that is sent twice sends one event."""
+
+    name = forms.CharField(
+        label=_("Event"), max_length=NAME_MAX, widget=AdminTextInputWidget(attrs={"autofocus": True})
+    )
+    payload = forms.CharField(
+        label=_("Payload"),
+        required=False,
+        strip=False,
+        widget=AdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"}),
+        help_text=_("JSON; empty for none."),
+    )
+    key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
+
+    field_order = ("name", "payload", "reason", "key")
+
+    def clean_name(self) -> str:
+        try:
+            return check_name("event", self.cleaned_data["name"])
+        except InvalidName as error:
+            raise ValidationError(error.reason) from error
+
+    def clean_payload(self) -> Any:
+        text = self.cleaned_data["payload"]
+        if not text.strip():
+            return None
+        try:
+            return json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(_("This is not JSON: %(error)s"), params={"error": error}) from error
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,104 @@
+"""The buttons of a run's page: each a POST, each confirmed on a page of its own, each with its own permission."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from ..core.states import LIVE, EntryStatus, Kind
+from ..exceptions import IllegalTransition, PayloadError
+from ..models import JournalEntry, Run
+from ..store.database import Database
+from .confirming import Question, ask, named, page
+from .forms import EventForm, ReasonForm
+from .permissions import may
+from .verbs import CANCEL, RESUME, RunVerb, eligible, send_event
+
+
+def cancel(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    return _steer(CANCEL, model_admin, request, run_id)
+
+
+def resume(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    return _steer(RESUME, model_admin, request, run_id)
+
+
+def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """The form of an event, and its sending."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    run = _run(model_admin, request, run_id, "send_event")
+    if run.status not in LIVE:
+        model_admin.message_user(request, _("The run is over: it takes no events."), messages.WARNING)
+        return HttpResponseRedirect(run_url(model_admin, run))
+    form = EventForm(request.POST if "confirmed" in request.POST else None, initial={"name": _awaited(run)})
+    if form.is_valid() and _send(form, run, request):
+        model_admin.message_user(request, _("The event was sent."), messages.SUCCESS)
+        return HttpResponseRedirect(run_url(model_admin, run))
+    context = {"form": form, "run": named(run), "back": run_url(model_admin, run)}
+    return page(model_admin, request, "admin/django_durable/run/event.html", _("Send an event to this run"), context)
+
+
+def run_url(model_admin: Any, run: Run) -> str:
+    return reverse("admin:django_durable_run_change", args=[run.pk], current_app=model_admin.admin_site.name)
+
+
+def _steer(verb: RunVerb, model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    run = _run(model_admin, request, run_id, verb.permission)
+    form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+    if not eligible(verb, Run.objects.using(Database().alias).filter(pk=run.pk)).exists():
+        model_admin.message_user(request, verb.done % {"count": 0}, messages.WARNING)
+        return HttpResponseRedirect(run_url(model_admin, run))
+    if not form.is_valid():
+        question = Question(verb, [run], form, back=run_url(model_admin, run), hidden={})
+        return ask(model_admin, request, question)
+    reason = form.cleaned_data["reason"]
+    count = verb.perform([run.pk], user=request.user, reason=reason)  # type: ignore[arg-type]
+    level = messages.SUCCESS if count else messages.WARNING
+    model_admin.message_user(request, verb.done % {"count": count}, level)
+    return HttpResponseRedirect(run_url(model_admin, run))
+
+
+def _run(model_admin: Any, request: HttpRequest, run_id: UUID, permission: str) -> Run:
+    if not model_admin.has_view_permission(request) or not may(request, permission):
+        raise PermissionDenied
+    run: Run | None = model_admin.get_queryset(request).filter(pk=run_id).first()
+    if run is None:
+        raise Http404
+    return run
+
+
+def _send(form: EventForm, run: Run, request: HttpRequest) -> bool:
+    data = form.cleaned_data
+    try:
+        send_event(
+            run,
+            name=data["name"],
+            payload=data["payload"],
+            key=f"admin-{data['key'].hex}",
+            user=request.user,  # type: ignore[arg-type]
+            reason=data["reason"],
+        )
+    except PayloadError as error:
+        form.add_error("payload", str(error))
+    except IllegalTransition:
+        form.add_error(None, str(_("The run is over: it takes no events.")))
+    else:
+        return True
+    return False
+
+
+def _awaited(run: Run) -> str:
+    """The event that the run waits for, where there is one."""
+    waits = JournalEntry.objects.using(Database().alias).filter(
+        run_id=run.pk, kind=Kind.EVENT, status=EntryStatus.WAITING
+    )
+    return waits.order_by("seq").values_list("awaits", flat=True).first() or ""

@@ -1,0 +1,116 @@
+"""The verbs that operators have on runs: who may, which runs, what is done, and that it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import Model, Q, QuerySet
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from ..client import verbs
+from ..core.states import LIVE, Status
+from ..models import Audit, Run
+from ..store.database import Database
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+AT_ONCE = 500
+RESUMABLE = frozenset({Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED})
+
+
+@dataclass(frozen=True)
+class RunVerb:
+    """``question`` and ``done`` take a ``count``. ``eligible`` are the runs it may be asked of, ``happened`` those that
+    were eligible under our lock and to which it was done."""
+
+    name: str
+    permission: str
+    label: StrOrPromise
+    question: Any
+    consequence: StrOrPromise
+    done: Any
+    eligible: Q
+    happened: Q
+    act: Callable[..., object]
+
+    def perform(self, run_ids: Iterable[UUID], *, user: AbstractBaseUser, reason: str) -> int:
+        """Do it to those that are still eligible; to how many it was done. Audit and LogEntry come with it."""
+        db = Database()
+        ids, count = sorted(run_ids), 0
+        for start in range(0, len(ids), AT_ONCE):
+            with db.transaction():
+                done = self._perform(db, ids[start : start + AT_ONCE], user.get_username(), reason)
+                write_down(user, done, self.label, reason)
+            count += len(done)
+        return count
+
+    def _perform(self, db: Database, ids: list[UUID], actor: str, reason: str) -> list[Run]:
+        runs = Run.objects.using(db.alias)
+        # Locked first (in the engine's order): only so are those that we write down those that we changed.
+        eligible = runs.filter(self.eligible, pk__in=ids).select_for_update(no_key=True).order_by("pk")
+        found = list(eligible.values_list("pk", flat=True))
+        self.act(found, reason=reason, actor=actor)
+        return list(runs.filter(self.happened, pk__in=found))
+
+
+def write_down(user: AbstractBaseUser, rows: Sequence[Model], label: StrOrPromise, reason: str = "") -> None:
+    """In the history that Django keeps; the engine's own audit is written by the verb."""
+    if rows:
+        message = f"{label}: {reason}" if reason else str(label)
+        LogEntry.objects.log_actions(user.pk, rows, CHANGE, message)
+
+
+def send_event(run: Run, *, name: str, payload: Any, key: str, user: AbstractBaseUser, reason: str) -> None:
+    """Send it, with an audit entry. Raises IllegalTransition, InvalidName, PayloadError."""
+    db = Database()
+    with db.transaction():
+        verbs.send_event(run.pk, name, payload, key)
+        Audit.objects.using(db.alias).create(
+            run_id=run.pk,
+            verb="send_event",
+            actor=user.get_username()[:150],
+            reason=f"{name}: {reason}" if reason else name,
+            status_before=run.status,
+        )
+        write_down(user, [run], _("Send event %s") % name, reason)
+
+
+def eligible(verb: RunVerb, runs: QuerySet[Run]) -> QuerySet[Run]:
+    return runs.filter(verb.eligible)
+
+
+CANCEL = RunVerb(
+    name="cancel",
+    permission="cancel_run",
+    label=_("Cancel"),
+    question=ngettext_lazy("Cancel this run?", "Cancel these %(count)d runs?", "count"),
+    consequence=_(
+        "A run that has not started ends at once, a running one when its step is over. "
+        "Its child runs are cancelled with it, unless they were started as detached."
+    ),
+    done=ngettext_lazy("%(count)d run was asked to stop.", "%(count)d runs were asked to stop.", "count"),
+    eligible=Q(status__in=sorted(LIVE), cancel_requested_at=None),
+    happened=Q(cancel_requested_at__isnull=False),
+    act=verbs.cancel_runs,
+)
+RESUME = RunVerb(
+    name="resume",
+    permission="resume_run",
+    label=_("Resume"),
+    question=ngettext_lazy("Resume this run?", "Resume these %(count)d runs?", "count"),
+    consequence=_(
+        "It goes on from its journal: what succeeded is not done again, what failed gets all of its attempts anew. "
+        "A child run whose parent has already seen it fail stays as it is."
+    ),
+    done=ngettext_lazy("%(count)d run goes on.", "%(count)d runs go on.", "count"),
+    eligible=Q(status__in=sorted(RESUMABLE)),
+    happened=Q(status=Status.QUEUED),
+    act=verbs.resume_runs,
+)

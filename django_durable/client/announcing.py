@@ -1,0 +1,22 @@
+"""Django signals for what the outside did to runs without a worker: sent after its transaction has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from django.db import transaction
+from django.dispatch import Signal
+
+from ..core.registry import find
+from ..models import Run
+from ..store.database import Database
+
+
+def announce_after_commit(db: Database, signal: Signal, runs: Iterable[Run]) -> None:
+    """Send ``signal`` for each run, with its workflow as sender (None where this process does not know it)."""
+    if not signal.receivers:
+        return
+    for run in runs:
+        send = partial(signal.send_robust, sender=find(run.workflow), run_id=run.pk, attempt=run.attempt)
+        transaction.on_commit(send, using=db.alias, robust=True)

@@ -1,0 +1,1 @@
+"""What ``durable_doctor`` examines: a file for each part of the patient."""

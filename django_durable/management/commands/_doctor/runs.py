@@ -1,0 +1,100 @@
+"""Queues, workers, and the runs that something is wrong with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ....client import listing
+from ....conf import durable_settings
+from ....models import Worker
+from ....queues.current import current_queue
+from .._shell import iso, plural
+from .database import database_now
+from .section import Section
+
+DUE_GRACE = 10.0
+"""Seconds by which due runs may be late before something is wrong: promoting ticks every second."""
+
+
+def examine_runs(section: Section) -> None:
+    now = database_now()
+    workers = listing.live_workers(now)
+    section.facts = {
+        "workers": [_worker(worker, now) for worker in workers],
+        "queues": [_queue(depth, now) for depth in listing.queue_depths()],
+        "overdue_leases": listing.overdue_leases(now, grace=_reap_grace()),
+        "overdue_wakes": listing.overdue_wakes(now, grace=DUE_GRACE),
+        "suspects": listing.suspects(),
+        "blocked": listing.blocked(),
+    }
+    _judge_queues(section, {queue for worker in workers for queue in worker.queues})
+    _judge_runs(section)
+
+
+def _judge_queues(section: Section, served: set[str]) -> None:
+    for queue in section.facts["queues"]:
+        if queue["queue"] not in served:
+            section.problems.append(
+                f"No live worker serves the queue {queue['queue']!r}, where {plural(queue['ready'], 'run')} could "
+                f"start. Start one with manage.py durable_worker --queues {queue['queue']}."
+            )
+    if not section.facts["workers"]:
+        section.notes.append("No worker is alive.")
+
+
+def _judge_runs(section: Section) -> None:
+    facts = section.facts
+    if count := facts["overdue_leases"]:
+        section.problems.append(
+            f"{plural(count, 'run')} with a lapsed lease that nobody has taken up: workers with loops should have."
+        )
+    if count := facts["overdue_wakes"]:
+        section.problems.append(
+            f"{plural(count, 'run')} due for more than {DUE_GRACE:g} s and not promoted: "
+            "workers with loops should have."
+        )
+    for reason, count in facts["blocked"].items():
+        section.problems.append(
+            f"{plural(count, 'run')} blocked: {reason}. See manage.py durable_runs --status blocked."
+        )
+    if count := facts["suspects"]:
+        section.notes.append(f"{plural(count, 'run')} whose process died, to be run alone next.")
+
+
+def _reap_grace() -> float:
+    """A lapsed lease is taken up within a tick, on SQLite a heartbeat later; two ticks more before we complain."""
+    settings = durable_settings()
+    return 3 * settings.REAP_SECONDS + settings.HEARTBEAT_SECONDS
+
+
+def _worker(worker: Worker, now: datetime) -> dict[str, Any]:
+    return {
+        "id": str(worker.pk),
+        "process": str(worker),
+        "queues": worker.queues,
+        "concurrency": worker.concurrency,
+        "started": iso(worker.started_at),
+        "heartbeat_age_s": _age(worker.heartbeat_at, now),
+    }
+
+
+def _queue(depth: listing.QueueDepth, now: datetime) -> dict[str, Any]:
+    return {
+        "queue": depth.queue,
+        "ready": depth.ready,
+        "oldest_s": _age(depth.oldest, now),
+        "in_redis": _length(depth.queue),
+    }
+
+
+def _length(queue: str) -> int | None:
+    try:
+        return current_queue().length(queue)
+    except Exception:
+        # Told once, where Redis is examined.
+        return None
+
+
+def _age(then: datetime, now: datetime) -> float:
+    return round((now - then).total_seconds(), 1)

@@ -1,0 +1,160 @@
+"""Schedules in code → rows. Code of several versions may run at once, so rows follow it with a grace time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..models import Schedule
+from .database import Database
+from .scheduling import database_now, plan_anew
+from .sql import schedules as sql
+
+logger = logging.getLogger("django_durable.worker")
+
+Key = tuple[str, str]
+UNKNOWN = "No worker that is alive knows the workflow"
+DEFINITION = ("app_label", "expression", "timezone", "input", "overlap", "catch_up", "jitter")
+WRITTEN = (*DEFINITION, "enabled", "enabled_in_code", "next_fire_at", "problem")
+
+
+@dataclass(slots=True, frozen=True)
+class Declared:
+    """One schedule as the code says it; ``problem``: why it can never fire."""
+
+    workflow: str
+    name: str
+    app_label: str
+    expression: str
+    timezone: str = "UTC"
+    input: str | None = None
+    overlap: str = "skip"
+    catch_up: str = "latest"
+    jitter: float = 0
+    enabled: bool = True
+    problem: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.workflow, self.name
+
+
+def declare(
+    db: Database,
+    declared: Iterable[Declared],
+    app_labels: Collection[str],
+    *,
+    replaces: bool,
+    interval: float,
+    grace: float,
+) -> list[int]:
+    """Bring the rows of these apps in line with their code; the ids of the declared ones.
+
+    ``replaces``: changed definitions are written (at a worker's start; two versions of the code must not write in
+    turns). Every ``interval`` seconds a worker confirms its rows; one of these apps that nobody has confirmed for
+    ``grace`` seconds is stale and removed. Rows of other apps and of the operator are never touched.
+    """
+    wanted = {one.key: one for one in declared}
+    rows = _owned(db, wanted, app_labels)
+    missing = [wanted[key] for key in sorted(wanted) if key not in rows]
+    if missing:
+        _insert(db, missing)
+        rows = _owned(db, wanted, app_labels)
+    mine = {key: row for key, row in rows.items() if key in wanted}
+    if replaces:
+        changed = [row.pk for key, row in mine.items() if _differs(row, wanted[key])]
+        _rewrite(db, changed, wanted)
+    ids = sorted(row.pk for row in mine.values())
+    if ids:
+        db.rows(sql.confirm(db.dialect), ids=db.dialect.list(ids), seconds=interval)
+    _remove_stale(db, [row.pk for key, row in rows.items() if key not in wanted], grace)
+    return ids
+
+
+def _owned(db: Database, wanted: Mapping[Key, Declared], app_labels: Collection[str]) -> dict[Key, Schedule]:
+    """Rows of these apps. A row of another app whose workflow is declared here moved with it, and changes hands."""
+    rows = Schedule.objects.using(db.alias).exclude(app_label="")
+    return {
+        (row.workflow, row.name): row
+        for row in rows
+        if row.app_label in app_labels or (row.workflow, row.name) in wanted
+    }
+
+
+def _insert(db: Database, missing: Sequence[Declared]) -> None:
+    now = database_now(db)
+    rows = [_apply(Schedule(workflow=one.workflow, name=one.name), one, now, is_new=True) for one in missing]
+    # In the order of their keys: workers that start together wait for each other's rows, and must not in a circle.
+    Schedule.objects.using(db.alias).bulk_create(rows, ignore_conflicts=True)
+    for one in missing:
+        if one.problem:
+            logger.error("schedule=%s of %s cannot fire: %s", one.name, one.workflow, one.problem)
+
+
+def _rewrite(db: Database, ids: Sequence[int], wanted: Mapping[Key, Declared]) -> None:
+    if not ids:
+        return
+    with db.transaction():
+        now = database_now(db)
+        rows = Schedule.objects.using(db.alias).filter(pk__in=ids).select_for_update(no_key=True).order_by("pk")
+        for row in rows:  # under its lock: what a worker has fired meanwhile is in it
+            one = wanted[row.workflow, row.name]
+            if _differs(row, one):
+                _apply(row, one, now).save(using=db.alias, update_fields=WRITTEN)
+                logger.info("schedule=%s of %s follows the code: %s", one.name, one.workflow, one.expression)
+
+
+def _differs(row: Schedule, one: Declared) -> bool:
+    same = all(getattr(row, name) == getattr(one, name) for name in DEFINITION)
+    unplanned = row.enabled and row.next_fire_at is None and not one.problem
+    return not same or unplanned or row.enabled_in_code != one.enabled or row.problem != one.problem
+
+
+def _apply(row: Schedule, one: Declared, now: datetime, *, is_new: bool = False) -> Schedule:
+    moved = (row.expression, row.timezone) != (one.expression, one.timezone)
+    switched = is_new or row.enabled_in_code != one.enabled
+    for name in DEFINITION:
+        setattr(row, name, getattr(one, name))
+    if switched:
+        row.enabled = row.enabled_in_code = one.enabled
+    if one.problem:
+        row.problem, row.next_fire_at = one.problem, None
+    elif moved or switched or row.problem or row.next_fire_at is None:
+        plan_anew(row, now)
+    return row
+
+
+def _remove_stale(db: Database, ids: Sequence[int], grace: float) -> None:
+    if not ids:
+        return
+    with db.transaction():
+        stale = [pk for (pk,) in db.rows(sql.find_stale(db.dialect), ids=db.dialect.list(ids), seconds=grace)]
+        removed = Schedule.objects.using(db.alias).filter(pk__in=stale)
+        for name, workflow in removed.values_list("name", "workflow"):
+            logger.info("schedule=%s of %s is in the code no more: removed", name, workflow)
+        removed.delete()
+
+
+# --- what is wrong around a row --------------------------------------------------------------
+
+
+def tidy(db: Database, here: Collection[str], anywhere: Callable[[], Collection[str]]) -> None:
+    """Tell in ``problem`` which workflows no live worker knows, and forget when a disabled schedule was due.
+
+    ``here`` are those that this worker knows, ``anywhere`` asks which all the others know.
+    """
+    schedules = Schedule.objects.using(db.alias)
+    rows = list(schedules.all())
+    if any(not row.enabled and row.next_fire_at is not None for row in rows):
+        # Else turning it on again by hand would look like downtime, and catch up.
+        schedules.filter(enabled=False).update(next_fire_at=None)
+    rows = [row for row in rows if row.enabled and (not row.problem or row.problem.startswith(UNKNOWN))]
+    elsewhere = anywhere() if any(row.workflow not in here for row in rows) else ()
+    for row in rows:
+        is_known = row.workflow in here or row.workflow in elsewhere
+        problem = "" if is_known else f"{UNKNOWN} {row.workflow!r}."
+        if problem != row.problem:
+            # Guarded: a worker that fires it at this moment knows better.
+            schedules.filter(pk=row.pk, problem=row.problem).update(problem=problem)

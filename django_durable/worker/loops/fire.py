@@ -1,0 +1,108 @@
+"""Due schedules → runs. No leader: whoever locks a schedule first fires it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from django.db.utils import Error
+
+from ...client.announcing import announce_after_commit
+from ...client.schedules import announce, scheduled_run
+from ...conf import durable_settings
+from ...core import clock
+from ...core.journal import NewRun
+from ...models import Schedule
+from ...queues.base import Queue
+from ...signals import run_cancelled
+from ...store import recovery, scheduling
+from ...store.database import Database
+from ...store.scheduling import Due, Fired
+from .synchronise import Synchronise, kept_connection
+
+logger = logging.getLogger("django_durable.worker")
+
+BATCH = 200
+INSTANTS = 50
+"""Of one schedule in one transaction; more are fired by the next tick, which comes at once."""
+LONGEST_REST, HELD_REST, SHORTEST_REST = 5.0, 1.0, 0.02
+
+
+class Fire:
+    """Looks at the table every few seconds, and between two looks only when what it saw comes due.
+
+    So a minute without a due schedule costs a dozen small statements, and one with seconds still fires in time.
+    """
+
+    def __init__(self, queue: Queue, synchronise: Synchronise) -> None:
+        # Django's own connection of this thread: a cancelled predecessor is written with the ORM, in our transaction.
+        self._db = Database()
+        self._queue = queue
+        self._code = synchronise
+        self._next_look = 0.0
+
+    @property
+    def interval(self) -> float:
+        """Until the next look, but a second at most: the clock may be moved, or the row be changed, meanwhile."""
+        return min(1.0, max(SHORTEST_REST, self._next_look - clock.monotonic()))
+
+    def tick(self) -> int:
+        if clock.monotonic() < self._next_look:
+            return 0
+        with kept_connection(self._db):
+            return self._look_and_fire()
+
+    def _look_and_fire(self) -> int:
+        horizon = min(durable_settings().REAP_SECONDS, LONGEST_REST)
+        seen = scheduling.look(self._db, list(self._code.known()), self._code.ids, horizon=horizon, limit=BATCH)
+        began = clock.monotonic()
+        due = [one for one in seen if one.due_in <= 0 and not one.held]
+        for one in due:
+            self._fire_alone(one)
+        # What has fired has a next instant that only another look can tell.
+        self._next_look = 0.0 if due else began + _rest(seen, horizon)
+        return len(due)
+
+    def _fire_alone(self, one: Due) -> None:
+        try:
+            self._fire(one)
+        except Error as error:
+            if not self._db.connection.is_usable():
+                raise
+            # This row's statement only (a lock that was not to be had, say): it stays due.
+            logger.warning("the database refused schedule %s, trying again: %s", one.schedule_id, error)
+
+    def _fire(self, one: Due) -> None:
+        grace = 2 * durable_settings().REAP_SECONDS
+        fired = scheduling.fire(self._db, one.schedule_id, self._make_run, grace=grace, limit=INSTANTS)
+        if fired is not None:
+            log_fired(fired)
+            self._tell(fired)
+
+    def _make_run(self, schedule: Schedule, instant: datetime) -> NewRun:
+        return scheduled_run(self._code.known()[schedule.workflow], schedule, instant)
+
+    def _tell(self, fired: Fired) -> None:
+        self._queue.push(fired.ready)
+        for parent_id in {run.parent_id for run in fired.ended if run.parent_id is not None}:
+            self._queue.push(recovery.wake(self._db, parent_id))
+        announce_after_commit(self._db, run_cancelled, fired.ended)
+        workflow = self._code.known()[fired.schedule.workflow]
+        for instant, run in fired.started:
+            announce(workflow, fired.schedule, instant, run.id)
+
+
+def _rest(seen: list[Due], horizon: float) -> float:
+    rests = [HELD_REST if one.held else one.due_in for one in seen]
+    return min([horizon, *rests])
+
+
+def log_fired(fired: Fired) -> None:
+    """One line for each instant, and for what stopped a schedule."""
+    schedule = fired.schedule
+    for instant, run in fired.started:
+        logger.info("fired schedule=%s for=%s run=%s workflow=%s", schedule.name, instant, run.id, run.workflow)
+    for instant, why in fired.skipped:
+        logger.info("%s schedule=%s for=%s workflow=%s", why, schedule.name, instant, schedule.workflow)
+    if fired.problem:
+        logger.error("schedule=%s of %s stopped: %s", schedule.name, schedule.workflow, fired.problem)

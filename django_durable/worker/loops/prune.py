@@ -1,0 +1,36 @@
+"""Old rows deleted, a bounded step at a time."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from ...store.database import Database
+from ...store.pruning import prune, retention
+from ...workflows.registry import workflows
+
+logger = logging.getLogger("django_durable.worker")
+
+BATCH = 500
+BETWEEN_STEPS = 1.0
+BETWEEN_WALKS = 3600.0
+
+
+class Prune:
+    """Walks along the ids of all runs, then rests for an hour. Any number of processes may walk at once."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._after: UUID | None = None
+
+    @property
+    def interval(self) -> float:
+        return BETWEEN_WALKS if self._after is None else BETWEEN_STEPS
+
+    def tick(self) -> int:
+        keep = retention({name: workflow.options.retention for name, workflow in workflows().items()})
+        done = prune(self._db, BATCH, keep, after=self._after)
+        self._after = done.after
+        if done.runs:
+            logger.info("pruned runs=%d", done.runs)
+        return done.runs

@@ -1,0 +1,38 @@
+"""Workers whose code differs: what nobody knows is blocked, what somebody knows again is taken up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from django_durable.models import Run
+from tests.acceptance.traces import wait_for_success
+from tests.app import faults
+from tests.processes import Worker, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OLD_CODE = {"DURABLE_TEST_OLD_CODE": "1"}
+SHORT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.25}
+
+
+def test_an_unknown_workflow_is_blocked_and_taken_up_by_code_that_knows_it() -> None:
+    run = faults.newcomer.enqueue()
+    old = Worker(env=OLD_CODE, durable=SHORT)
+    old.wait_for_log("started worker=")
+    wait_until(lambda: run.refresh().status == "blocked", 10, "the run to be blocked")
+    # Two leases after it was queued: whoever deploys the web first has that long to deploy a worker.
+    assert timezone.now() - run.run.created_at > timedelta(seconds=2)
+    assert run.run.claims == 0
+    assert run.why().reason == "blocked: unknown_workflow"
+
+    new = Worker(durable=SHORT)
+    wait_for_success(run.id, timeout=5)
+    # While somebody knows the name, the old code leaves such runs alone, and has none of them.
+    more = [faults.newcomer.enqueue() for _ in range(20)]
+    wait_for_success(*(handle.id for handle in more))
+    assert set(Run.objects.values_list("claims", flat=True)) == {1}
+    assert old.log.count("reason=unknown_workflow") == 1
+    assert new.stop() == old.stop() == 0

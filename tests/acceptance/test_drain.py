@@ -1,0 +1,129 @@
+"""Workers that are told to stop, or whose supervisor is gone: no lease stays, nothing counts as a crash."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from django_durable.client.handle import RunHandle
+from django_durable.models import Run
+from django_durable.models import Worker as WorkerRow
+from tests.acceptance.traces import (
+    executions,
+    new_gate,
+    open_gate,
+    traces,
+    wait_for_entry,
+    wait_for_success,
+    wait_for_trace,
+)
+from tests.app import faults
+from tests.processes import Worker, is_alive, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def as_left(run: RunHandle[object]) -> tuple[object, ...]:
+    row = run.refresh().run
+    return (row.status, row.lease_token, row.attempt, row.crashes, row.suspect)
+
+
+UNHARMED = ("queued", None, 1, 0, False)
+
+
+def no_worker_is_left() -> bool:
+    return not WorkerRow.objects.filter(stopped_at=None).exists()
+
+
+@pytest.mark.contract
+def test_sigterm_leaves_no_lease() -> None:
+    worker = Worker("--processes", "2")
+    gate = new_gate()
+    held = faults.held_inside.enqueue(gate)
+    busy = [faults.plodding.enqueue(1000, 0.02) for _ in range(10)]
+    busy += [faults.plodding_async.enqueue(1000, 0.02) for _ in range(10)]
+    for run in busy:
+        wait_for_entry(run.id, "plod[0]")
+    wait_for_trace(held.id, "second")
+    wait_until(lambda: worker.log.count("started worker=") == 2, message="both children to start")
+
+    worker.signal(signal.SIGTERM)
+    # What comes to its next step is handed back while another run's step still goes on.
+    wait_until(lambda: Run.objects.filter(status="queued").count() == len(busy), 5, "runs to be handed back")
+    assert worker.running
+    untouched = faults.plodding.enqueue(1, 0)
+    open_gate(gate)
+    assert worker.wait(5) == 0
+
+    assert {as_left(run) for run in (held, *busy, untouched)} == {UNHARMED}
+    assert untouched.run.claims == 0
+    assert "second" in [step.path for step in held.steps()]
+    assert no_worker_is_left()
+
+
+def test_a_step_that_outlasts_the_grace_keeps_its_lease_until_its_process_is_dead() -> None:
+    worker = Worker(durable={"SHUTDOWN_GRACE_SECONDS": 1, "LEASE_SECONDS": 60})
+    run = faults.held_inside.enqueue(new_gate())
+    child = wait_for_trace(run.id, "second").pid
+    began = time.monotonic()
+    worker.signal(signal.SIGTERM)
+    while is_alive(child):
+        held = run.refresh().run.lease_token is not None
+        assert held or not is_alive(child), "the lease was gone before the code was"
+        time.sleep(0.01)
+    assert worker.wait(5) == 0
+    assert 1 <= time.monotonic() - began < 3
+    assert as_left(run) == UNHARMED
+    assert no_worker_is_left()
+
+
+def test_a_second_signal_ends_at_once() -> None:
+    worker = Worker()
+    run = faults.held_inside.enqueue(new_gate())
+    child = wait_for_trace(run.id, "second").pid
+    worker.signal(signal.SIGTERM)
+    worker.wait_for_log("draining: SIGTERM")
+    worker.wait_for_log("draining worker=")
+    began = time.monotonic()
+    worker.signal(signal.SIGINT)
+    assert worker.wait(5) == 128 + signal.SIGINT
+    assert time.monotonic() - began < 1
+    assert not is_alive(child)
+
+
+@pytest.mark.contract
+def test_children_drain_when_their_supervisor_is_killed() -> None:
+    worker = Worker("--processes", "2")
+    gate = new_gate()
+    runs = [faults.held_inside.enqueue(gate) for _ in range(8)]
+    for run in runs:
+        wait_for_trace(run.id, "second")
+    wait_until(lambda: worker.log.count("started worker=") == 2, message="both children to start")
+    children = worker.children()
+
+    worker.kill_leader()
+    wait_until(lambda: worker.log.count("draining worker=") == 2, message="both children to drain")
+    open_gate(gate)
+    wait_until(lambda: not any(map(is_alive, children)), 5, "the children to end")
+    assert {as_left(run) for run in runs} == {UNHARMED}
+    assert no_worker_is_left()
+
+    Worker("--burst").wait()
+    wait_for_success(*(run.id for run in runs))
+    assert all(executions(run.id) == {"first": 1, "second": 1, "third": 1} for run in runs)
+
+
+def test_a_signal_that_reaches_the_whole_group_drains_as_well() -> None:
+    """As Ctrl-C in a terminal does."""
+    worker = Worker()
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    wait_for_trace(run.id, "second")
+    worker._process.signal(signal.SIGINT)
+    worker.wait_for_log("draining worker=")
+    open_gate(gate)
+    assert worker.wait(5) == 0
+    assert as_left(run) == UNHARMED
+    assert len(traces(run.id, "second", "end")) == 1

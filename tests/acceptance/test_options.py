@@ -1,0 +1,163 @@
+"""What `durable_worker` is told on its command line, and databases that are not ready for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from django_durable.core.ids import uuid7
+from django_durable.models import Run
+from django_durable.models import Worker as WorkerRow
+from tests.acceptance.traces import traces, wait_for_success
+from tests.app import faults
+from tests.processes import Command, Worker, wait_until
+from tests.servers import PostgresServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_max_runs_ends_the_worker_with_runs_left() -> None:
+    runs = [faults.plodding.enqueue(1, 0.3) for _ in range(12)]
+    worker = Worker("--max-runs", "2", "--concurrency", "2")
+    assert worker.wait() == 0
+    ended = Run.objects.filter(status="succeeded").count()
+    assert 2 <= ended < len(runs)
+    assert not Run.objects.filter(status="running").exists()
+
+
+def test_max_seconds_ends_the_worker() -> None:
+    run = faults.plodding.enqueue(10_000, 0.02)
+    worker = Worker("--max-seconds", "1")
+    worker.wait_for_log("started worker=")
+    began = time.monotonic()
+    assert worker.wait(5) == 0
+    assert 0.9 < time.monotonic() - began < 2.5
+    assert run.refresh().status == "queued"
+    assert len(traces(run.id)) > 5
+
+
+def test_burst_ends_with_two_processes_and_does_what_the_work_itself_makes_due() -> None:
+    runs = [faults.plodding.enqueue(3, 0) for _ in range(50)]
+    assert Worker("--burst", "--processes", "2").wait() == 0
+    assert all(run.refresh().status == "succeeded" for run in runs)
+    assert not WorkerRow.objects.filter(stopped_at=None).exists()
+
+
+def test_a_workers_row_and_its_health_file_tell_that_it_lives(tmp_path: Path) -> None:
+    health = tmp_path / "health"
+    worker = Worker("--health-file", str(health), "--queues", "default,slow", "--concurrency", "7")
+    wait_until(health.exists, message="the health file")
+    row = WorkerRow.objects.get()
+    assert [row.pid] == worker.children()
+    assert (row.queues, row.concurrency, row.stopped_at) == (["default", "slow"], 7, None)
+    assert "app.plodding" in row.workflows
+
+    touched = health.stat().st_mtime_ns
+    wait_until(lambda: health.stat().st_mtime_ns > touched, 2, "the next touch")
+    wait_until(lambda: WorkerRow.objects.get().heartbeat_at > row.heartbeat_at, 2, "the next beat")
+    worker.freeze()
+    touched = health.stat().st_mtime_ns
+    worker.thaw()
+    wait_until(lambda: health.stat().st_mtime_ns > touched, 2, "a touch after the thaw")
+    assert worker.stop() == 0
+    assert WorkerRow.objects.get().stopped_at is not None
+
+
+def test_a_worker_waits_for_a_database_that_is_down(postgres_server: PostgresServer) -> None:
+    postgres_server.stop()
+    connection.close()
+    worker = Worker()
+    worker.wait_for_log("the database is down or not migrated, trying again")
+    postgres_server.start()
+    run = faults.plodding.enqueue(1, 0)
+    wait_for_success(run.id)
+    assert "Traceback" not in worker.log
+    assert worker.log.count("trying again") < 15
+
+
+def test_a_worker_that_waits_for_its_database_can_be_stopped(postgres_server: PostgresServer) -> None:
+    postgres_server.stop()
+    connection.close()
+    worker = Worker()
+    worker.wait_for_log("trying again")
+    assert worker.stop(5) == 0
+    assert "Traceback" not in worker.log
+
+
+@pytest.mark.contract
+def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
+    """Started together with `migrate`, as containers are."""
+    name = str(tmp_path / "fresh.sqlite3") if backend == "sqlite" else "durable_fresh"
+    if backend != "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+    environment = {"DURABLE_TEST_DATABASE_NAME": name}
+    try:
+        worker = Worker(env=environment)
+        worker.wait_for_log("the database is down or not migrated, trying again")
+        assert Command("migrate", "--verbosity", "0", env=environment).wait() == 0
+        worker.wait_for_log("started worker=")
+        assert worker.stop() == 0
+        assert "Traceback" not in worker.log
+    finally:
+        worker.kill()
+        if backend != "sqlite":
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_dead_child_comes_back_more_and_more_slowly() -> None:
+    worker = Worker()
+    for number in (1, 2):
+        wait_until(lambda number=number: worker.log.count("started worker=") == number, message="a child")
+        os.kill(worker.children()[0], signal.SIGKILL)
+    killed = time.monotonic()
+    # At once after the first death, a second after the next.
+    wait_until(lambda: worker.log.count("started worker=") == 3, message="the third child")
+    assert time.monotonic() - killed > 0.9
+
+
+def test_ten_thousand_sleeping_runs_take_no_memory(tmp_path: Path) -> None:
+    health = tmp_path / "health"
+    worker = Worker("--health-file", str(health))
+
+    def beats(count: int) -> None:
+        for _ in range(count):
+            touched = health.stat().st_mtime_ns
+            wait_until(lambda touched=touched: health.stat().st_mtime_ns > touched, message="a heartbeat")
+
+    wait_until(health.exists, message="the first heartbeat")
+    wait_for_success(faults.plodding.enqueue(1, 0).id)
+    beats(2)
+    [process] = [psutil.Process(pid) for pid in worker.children()]
+    before = process.memory_info().rss
+    fall_asleep(10_000)
+    beats(3)
+    assert process.memory_info().rss - before < 5 * 2**20
+
+
+def fall_asleep(count: int) -> None:
+    now = timezone.now()
+    Run.objects.bulk_create(
+        Run(
+            id=(run_id := uuid7()),
+            root_id=run_id,
+            workflow="app.sleepy",
+            queue="default",
+            status="waiting",
+            waiting_on="sleep:nap",
+            wake_at=now + timedelta(hours=1),
+            queued_at=now,
+            started_at=now,
+            claims=1,
+        )
+        for _ in range(count)
+    )

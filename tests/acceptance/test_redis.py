@@ -1,0 +1,102 @@
+"""Redis empties, goes away, hangs: nothing is lost, and starts are late by one sweep at most."""
+
+from __future__ import annotations
+
+import signal
+import time
+from uuid import UUID
+
+import pytest
+from django_redis import get_redis_connection
+
+from django_durable.models import Run
+from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
+from tests.app import faults
+from tests.processes import FAST, Worker, wait_until
+from tests.servers import RedisServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+A_SWEEP = FAST["REAP_SECONDS"] + 1
+
+
+def longest_wait_for_a_start() -> float:
+    return max((run.started_at - run.created_at).total_seconds() for run in Run.objects.all() if run.started_at)
+
+
+def ids_in_redis() -> int:
+    return int(get_redis_connection("default").llen("durable:{default}:normal"))
+
+
+def none_repeated(run_ids: list[UUID]) -> bool:
+    return all(set(executions(run_id).values()) == {1} for run_id in run_ids)
+
+
+def test_an_emptied_redis_loses_nothing(redis_server: RedisServer) -> None:
+    gates = [new_gate() for _ in range(4)]
+    worker = Worker("--concurrency", "4")
+    holding = [faults.held_inside.enqueue(gate) for gate in gates]
+    for run in holding:
+        wait_for_trace(run.id, "second")
+    # All slots are taken: these stay in the list, which goes.
+    waiting = [faults.plodding.enqueue(2, 0) for _ in range(20)]
+    assert ids_in_redis() >= 20
+    redis_server.flush()
+
+    opened = time.monotonic()
+    for gate in gates:
+        open_gate(gate)
+    ids = [run.id for run in (*holding, *waiting)]
+    wait_for_success(*ids)
+    last = max(wait_for_trace(run.id, "plod[1]", "end").at for run in waiting)
+    assert last - opened < A_SWEEP
+    assert none_repeated(ids)
+    assert worker.stop() == 0
+
+
+def test_a_redis_that_stops_and_comes_back_loses_nothing(redis_server: RedisServer) -> None:
+    worker = Worker()
+    early = [faults.plodding.enqueue(20, 0.02) for _ in range(20)]
+    wait_for_trace(early[0].id, "plod[0]")
+    redis_server.stop()
+
+    started = time.monotonic()
+    during = [faults.plodding.enqueue(2, 0) for _ in range(20)]
+    assert time.monotonic() - started < 0.5
+    wait_for_success(*(run.id for run in during), timeout=5)
+    assert longest_wait_for_a_start() < A_SWEEP
+
+    redis_server.start()
+    worker_pids = worker.children()
+    after = [faults.plodding.enqueue(2, 0) for _ in range(20)]
+    ids = [run.id for run in (*early, *during, *after)]
+    wait_for_success(*ids)
+    assert longest_wait_for_a_start() < A_SWEEP
+    assert none_repeated(ids)
+    assert worker.children() == worker_pids
+    assert "Traceback" not in worker.log
+
+
+def test_the_list_is_used_again_once_redis_is_back(redis_server: RedisServer) -> None:
+    worker = Worker(durable={"REAP_SECONDS": 60})
+    redis_server.stop()
+    worker.wait_for_log("redis is out of reach")
+    redis_server.start()
+    run = faults.plodding.enqueue(1, 0)
+    wait_for_success(run.id)
+    # A worker that still looked at the database alone would have left the id there.
+    wait_until(lambda: ids_in_redis() == 0, 5, "the id to be taken")
+
+
+def test_a_redis_that_hangs_holds_nobody_up(redis_server: RedisServer) -> None:
+    worker = Worker()
+    worker.wait_for_log("started worker=")
+    assert redis_server._process is not None
+    redis_server._process.signal(signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        runs = [faults.plodding.enqueue(2, 0) for _ in range(20)]
+        assert time.monotonic() - started < 0.5
+        wait_for_success(*(run.id for run in runs), timeout=3.5)
+    finally:
+        redis_server._process.signal(signal.SIGCONT)

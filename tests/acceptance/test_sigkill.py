@@ -1,0 +1,92 @@
+"""Whole workers and single processes of them die by SIGKILL: what was journaled is not repeated, the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from django_durable.models import Run
+from tests.acceptance.traces import (
+    executions,
+    new_gate,
+    open_gate,
+    stored,
+    traces,
+    wait_for_entry,
+    wait_for_success,
+    wait_for_trace,
+)
+from tests.app import faults
+from tests.processes import FAST, Worker, wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+
+STARTED = "started worker="
+
+
+def recovery_seconds(backend: str) -> float:
+    """Lease, reap and two seconds; on SQLite a lapse has to be seen twice, a heartbeat apart."""
+    one_more = FAST["HEARTBEAT_SECONDS"] if backend == "sqlite" else 0
+    return FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + 2 + one_more
+
+
+def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
+    gate = new_gate()
+    inside, between = faults.held_inside.enqueue(gate), faults.held_between.enqueue(gate)
+    victim = Worker()
+    wait_for_trace(inside.id, "second")
+    wait_for_entry(between.id, "first")
+    heir = Worker()
+    heir.wait_for_log(STARTED)
+
+    victim.kill()
+    open_gate(gate)
+    wait_for_success(inside.id, between.id, timeout=recovery_seconds(backend))
+
+    assert executions(inside.id) == {"first": 1, "second": 2, "third": 1}
+    assert executions(between.id) == {"first": 1, "second": 1, "third": 1}
+    assert inside.result() == between.result() == [2, 4, 6]
+    assert list(Run.objects.values_list("claims", "crashes")) == [(2, 0), (2, 0)]
+
+
+def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
+    # A lease that nobody could wait for: the supervisor itself takes away what its dead child held.
+    worker = Worker(durable={"LEASE_SECONDS": 60})
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    child = wait_for_trace(run.id, "second").pid
+    os.kill(child, signal.SIGKILL)
+    open_gate(gate)
+    wait_for_success(run.id, timeout=6)
+    assert executions(run.id) == {"first": 1, "second": 2, "third": 1}
+    # The next run is in company again: that takes the replacement, not the process for suspects.
+    after = faults.plodding.enqueue(1, 0)
+    wait_for_success(after.id)
+    assert child not in worker.children()
+
+
+def test_a_thawed_worker_writes_nothing_and_works_on() -> None:
+    frozen = Worker("--queues", "default,mine", "--verbosity", "2")
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    child = wait_for_trace(run.id, "second").pid
+    heir = Worker()
+    heir.wait_for_log(STARTED)
+
+    frozen.freeze()
+    wait_for_trace(run.id, "second", count=2)
+    open_gate(gate)
+    wait_for_success(run.id)
+    before = stored(run.id)
+    assert [one.pid for one in traces(run.id, "second", "end")] != [child]
+
+    frozen.thaw()
+    frozen.wait_for_log(f"ended run={run.id} workflow=app.held_inside as=Lost")
+    mine = faults.plodding.using(queue="mine").enqueue(2, 0)
+    wait_for_success(mine.id)
+    assert {one.pid for one in traces(mine.id)} == {child}
+    assert stored(run.id) == before
+    assert executions(run.id) == {"first": 1, "second": 2, "third": 1}
+    wait_until(lambda: frozen.children() == [child], message="the frozen worker's only child")

@@ -1,0 +1,71 @@
+"""What the steps of `tests/app/faults.py` left behind, and the gates that they wait at."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from django_durable.models import JournalEntry, Payload, Run
+from tests.app.faults import gate_file, trace_file
+from tests.processes import wait_until
+
+
+@dataclass(frozen=True)
+class Trace:
+    run: str
+    path: str
+    attempt: int
+    pid: int
+    moment: str
+    at: float
+
+
+def traces(run_id: UUID, path: str | None = None, moment: str = "begin") -> list[Trace]:
+    lines = trace_file().read_text().splitlines() if trace_file().exists() else []
+    found = [Trace(**json.loads(line)) for line in lines if str(run_id) in line]
+    return [one for one in found if one.moment == moment and path in (None, one.path)]
+
+
+def executions(run_id: UUID) -> Counter[str]:
+    """How often the body of each step began."""
+    return Counter(one.path for one in traces(run_id))
+
+
+def wait_for_trace(run_id: UUID, path: str, moment: str = "begin", count: int = 1) -> Trace:
+    """The latest trace, once there are `count` of it."""
+    what = f"trace {count} of {moment} of {path}"
+    wait_until(lambda: len(traces(run_id, path, moment)) >= count, 15, what)
+    return traces(run_id, path, moment)[-1]
+
+
+def wait_for_entry(run_id: UUID, path: str) -> None:
+    """Until the step is journaled."""
+    entries = JournalEntry.objects.filter(run_id=run_id, path=path, status="succeeded")
+    wait_until(entries.exists, 15, f"the journal entry of {path}")
+
+
+def new_gate() -> str:
+    return uuid4().hex
+
+
+def open_gate(gate: str) -> None:
+    gate_file(gate).touch()
+
+
+def stored(run_id: UUID) -> list[Any]:
+    """Every row of the run with every column, to see that nothing was touched."""
+    return [
+        *Run.objects.filter(pk=run_id).values(),
+        *JournalEntry.objects.filter(run_id=run_id).order_by("seq").values(),
+        *Payload.objects.filter(run_id=run_id).order_by("kind").values(),
+    ]
+
+
+def wait_for_success(*run_ids: UUID, timeout: float = 15.0) -> None:
+    runs = Run.objects.filter(pk__in=run_ids)
+    wait_until(
+        lambda: runs.filter(status="succeeded").count() == len(run_ids), timeout, f"{len(run_ids)} runs to succeed"
+    )

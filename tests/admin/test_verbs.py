@@ -1,0 +1,235 @@
+"""What the buttons and actions do to runs, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from django_durable import get_run
+from django_durable.admin import actions
+from django_durable.core.states import TERMINAL, Status
+from django_durable.models import Audit, Event, JournalEntry, Run
+from django_durable.testing import run_until_idle
+from tests.admin.pages import list_url, run_url, text_of, verb_url
+from tests.admin.world import make_run
+from tests.app.workflows import failing, listening, parent, sleepy
+
+
+def confirm(client: Client, run: Any, verb: str, **data: str) -> str:
+    """Does as the buttons do: asks, answers the question, and comes back to the run's page."""
+    asked = client.post(verb_url(run, verb))
+    assert asked.status_code == 200
+    hidden = {name: str(asked.context["form"][name].value()) for name in ("key",) if verb == "event"}
+    done = client.post(verb_url(run, verb), {"confirmed": "1", **hidden, **data}, follow=True)
+    assert done.redirect_chain == [(run_url(run), 302)]
+    return text_of(done)
+
+
+def test_cancel_ends_a_waiting_run_and_is_kept(boss: Client) -> None:
+    handle = sleepy.enqueue(seconds=3600)
+    run_until_idle()
+    text = confirm(boss, handle.run, "cancel", reason="ordered twice")
+    assert "1 run was asked to stop." in text
+    run_until_idle()
+    assert handle.refresh().status == Status.CANCELLED
+    audit, entry = Audit.objects.get(), LogEntry.objects.get()
+    assert (audit.verb, audit.actor, audit.reason, audit.status_before) == ("cancel", "ann", "ordered twice", "waiting")
+    assert (entry.user, entry.object_id, entry.change_message) == (
+        User.objects.get(),
+        str(handle.id),
+        "Cancel: ordered twice",
+    )
+    for url in (run_url(handle.run), reverse("admin:django_durable_run_history", args=[handle.id])):
+        assert "ordered twice" in text_of(boss.get(url))
+
+
+def test_resume_brings_a_failed_run_to_its_end(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = failing.enqueue()
+    run_until_idle()
+    assert handle.refresh().status == Status.FAILED
+    monkeypatch.setattr("tests.app.workflows.explode", lambda _message: None)
+    assert "1 run goes on." in confirm(boss, handle.run, "resume", reason="mended")
+    run_until_idle()
+    assert handle.refresh().status == Status.SUCCEEDED
+    assert Audit.objects.get().reason == "mended"
+    assert LogEntry.objects.get().change_message == "Resume: mended"
+
+
+def test_an_event_reaches_the_run_that_waits_for_it(boss: Client) -> None:
+    handle = listening.enqueue()
+    run_until_idle()
+    asked = boss.post(verb_url(handle.run, "event"))
+    assert asked.context["form"]["name"].value() == "packed"  # what it waits for is filled in
+    text = confirm(boss, handle.run, "event", name="packed", payload='{"tracking": [1, "é"]}', reason="by phone")
+    assert "The event was sent." in text
+    run_until_idle()
+    assert JournalEntry.objects.get(run_id=handle.id, path="packed").status == "succeeded"
+    audit = Audit.objects.get()
+    assert (audit.verb, audit.actor, audit.reason) == ("send_event", "ann", "packed: by phone")
+    assert LogEntry.objects.get().change_message == "Send event packed: by phone"
+
+
+def test_a_form_that_is_sent_twice_sends_one_event(boss: Client) -> None:
+    run = make_run("waiting")
+    data = {"confirmed": "1", "name": "packed", "payload": "", "key": str(run.pk)}
+    for _ in range(2):
+        boss.post(verb_url(run, "event"), data)
+    assert Event.objects.get().payload == "null"
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "complaint"),
+    [
+        ("", "", "This field is required."),
+        ("packed", "{", "This is not JSON"),
+        ("packed", "NaN", "NaN is not JSON"),
+        ("packed", "[" * 100_000, "This is not JSON"),
+        ("packed", "[" * 300 + "]" * 300, "nested more than 200 levels"),
+        ("packed", "1" * 5_000, "This is not JSON"),
+        ("packed", "x" * 300, "This is not JSON"),
+        ("pa\x1bcked", "", "control characters"),
+        ("x" * 201, "", "at most 200 characters"),
+    ],
+    ids=range(9),
+)
+def test_a_bad_event_is_explained(boss: Client, name: str, payload: str, complaint: str) -> None:
+    run = make_run("waiting")
+    data = {"confirmed": "1", "name": name, "payload": payload, "key": str(run.pk)}
+    response = boss.post(verb_url(run, "event"), data)
+    assert response.status_code == 200
+    assert complaint in text_of(response)
+    assert not Event.objects.exists() and not Audit.objects.exists() and not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+@pytest.mark.parametrize("verb", ["cancel", "resume", "event"])
+def test_a_verb_that_does_not_fit_does_nothing(boss: Client, verb: str, status: str) -> None:
+    run = make_run(status)
+    fits = (
+        status
+        in {
+            "cancel": frozenset(Status) - TERMINAL,
+            "event": frozenset(Status) - TERMINAL,
+            "resume": {"paused", "blocked", "failed", "cancelled"},
+        }[verb]
+    )
+    assert (verb_url(run, verb) in boss.get(run_url(run)).content.decode()) == fits
+    assert boss.post(verb_url(run, verb)).status_code == (200 if fits else 302)
+    boss.post(verb_url(run, verb), {"confirmed": "1", "name": "packed", "key": str(run.pk)})
+    assert Audit.objects.count() == LogEntry.objects.count() == int(fits)
+    if not fits:
+        assert Run.objects.get().status == status
+
+
+def test_a_child_whose_parent_saw_it_fail_stays(boss: Client) -> None:
+    handle = parent.enqueue(number=1)
+    child = make_run("failed", parent_id=handle.id, parent_path="inside")
+    JournalEntry.objects.create(
+        run_id=handle.id, path="inside", seq=1, kind="child", status="failed", started_at=child.started_at,
+        token=child.pk,
+    )  # fmt: skip
+    assert "0 runs go on." in confirm(boss, child, "resume")
+    assert not LogEntry.objects.exists()
+
+
+def test_a_run_that_is_gone_is_not_found(boss: Client) -> None:
+    run = make_run()
+    Run.objects.all().delete()
+    assert boss.post(verb_url(run, "cancel")).status_code == 404
+
+
+# --- actions on a selection ------------------------------------------------------------------
+
+
+def ask(client: Client, action: str, runs: list[Run], **more: str) -> Any:
+    data = {"action": action, "index": "0", ACTION_CHECKBOX_NAME: [str(run.pk) for run in runs], **more}
+    return client.post(list_url(), data)
+
+
+def answer(client: Client, asked: Any, reason: str) -> Any:
+    """Sends the form of the confirmation page."""
+    question = asked.context["question"]
+    data = {**question.hidden, "confirmed": "1", "ids": question.form["ids"].value(), "reason": reason}
+    return client.post(list_url(), data, follow=True)
+
+
+def test_the_page_says_how_many_and_which(boss: Client) -> None:
+    runs = [make_run(status) for status in ("queued", "waiting", "waiting", "succeeded", "failed")]
+    asked = ask(boss, "cancel_selected", runs)
+    text = text_of(asked)
+    assert "Cancel these 3 runs?" in text
+    assert "2 of the selected runs stay as they are" in text
+    for run in runs:
+        assert (str(run.pk) in text) == (run.status in ("queued", "waiting"))
+    assert not Audit.objects.exists()
+    assert "3 runs were asked to stop." in text_of(answer(boss, asked, "all wrong"))
+    assert {audit.run_id for audit in Audit.objects.all()} == {run.pk for run in runs[:3]}
+    assert LogEntry.objects.count() == 3
+    assert {entry.change_message for entry in LogEntry.objects.all()} == {"Cancel: all wrong"}
+
+
+def test_resume_takes_what_can_go_on(boss: Client) -> None:
+    runs = [make_run(status) for status in ("failed", "blocked", "cancelled", "paused", "queued")]
+    asked = ask(boss, "resume_selected", runs)
+    assert "Resume these 4 runs?" in text_of(asked)
+    assert "4 runs go on." in text_of(answer(boss, asked, "mended"))
+    assert set(Run.objects.values_list("status", flat=True)) == {"queued"}
+    assert LogEntry.objects.count() == Audit.objects.count() == 4
+
+
+def test_runs_that_ended_in_between_are_left_alone(boss: Client) -> None:
+    runs = [make_run("queued"), make_run("queued")]
+    asked = ask(boss, "cancel_selected", runs)
+    boss.post(verb_url(runs[0], "cancel"), {"confirmed": "1"})
+    assert "1 run was asked to stop." in text_of(answer(boss, asked, "late"))
+    assert Audit.objects.filter(reason="late").get().run_id == runs[1].pk
+
+
+def test_all_that_match_means_those_that_the_page_named(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "ACTION_MOST", 3)
+    runs = sorted((make_run("queued") for _ in range(5)), key=lambda run: run.pk)
+    asked = ask(boss, "cancel_selected", runs[:1], select_across="1")
+    assert "Cancel these 3 runs?" in text_of(asked)
+    assert "There are more. These are the newest 3" in text_of(asked)
+    make_run("queued")
+    answer(boss, asked, "")
+    assert {run.pk for run in Run.objects.filter(status="cancelled")} == {run.pk for run in runs[2:]}
+
+
+def test_a_reason_that_is_too_long_asks_again_about_the_same_runs(boss: Client) -> None:
+    runs = [make_run("queued") for _ in range(3)]
+    asked = ask(boss, "cancel_selected", runs[:2])
+    again = answer(boss, asked, "x" * 1_001)
+    assert "Cancel these 2 runs?" in text_of(again)
+    answer(boss, again, "shorter")
+    assert Run.objects.filter(status="cancelled").count() == 2
+
+
+@pytest.mark.parametrize("ids", ["", "nonsense", "a,b", "x" * 200_000])
+def test_a_forged_list_of_runs_is_refused(boss: Client, ids: str) -> None:
+    run = make_run("queued")
+    data = {"action": "cancel_selected", ACTION_CHECKBOX_NAME: str(run.pk), "confirmed": "1", "ids": ids}
+    response = boss.post(list_url(), data, follow=True)
+    assert "That is not a list of runs." in text_of(response)
+    assert not Audit.objects.exists()
+
+
+def test_an_action_on_nothing_that_fits_says_so(boss: Client) -> None:
+    asked = boss.post(
+        list_url(), {"action": "resume_selected", ACTION_CHECKBOX_NAME: str(make_run("queued").pk)}, follow=True
+    )
+    assert "That can be done to none of these runs." in text_of(asked)
+
+
+def test_many_runs_are_done_in_batches(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_durable.admin.verbs.AT_ONCE", 2)
+    runs = [make_run("failed") for _ in range(5)]
+    assert "5 runs go on." in text_of(answer(boss, ask(boss, "resume_selected", runs), ""))
+    assert LogEntry.objects.count() == 5
+    assert get_run(runs[0].pk).status == Status.QUEUED

@@ -1,0 +1,354 @@
+"""``RunHandle``: what it shows, how it waits, and what it says of a run that does not run."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, transaction
+from django.test import TestCase
+
+from django_durable import AsyncContext, Context, Retry, durable_workflow, get_run
+from django_durable.core.ids import uuid7
+from django_durable.core.states import BlockReason, Status
+from django_durable.exceptions import (
+    ResultUnavailable,
+    RunCancelled,
+    RunFailed,
+    RunNotFound,
+)
+from django_durable.models import Payload, Run, Worker
+from django_durable.testing import run_until_idle
+
+pytestmark = pytest.mark.contract
+in_database = pytest.mark.django_db(transaction=True)
+ONCE = Retry(max_attempts=1)
+
+
+@durable_workflow(name="handle.order", retry=ONCE, step_retry=ONCE)
+def order(ctx: Context, how: str = "well") -> dict[str, Any]:
+    ctx.progress(1, 3, "reserved")
+    ctx.step("reserve", lambda: (1, 2))
+    match how:
+        case "fail":
+            ctx.step("pay", lambda: dict[str, int]()["card"])
+        case "wait":
+            ctx.wait_for_event("packed")
+        case "sleep":
+            ctx.sleep("nap", 3600)
+    return {"at": datetime(2024, 5, 1, tzinfo=UTC)}
+
+
+# --- looking ---------------------------------------------------------------------------------
+
+
+@in_database
+def test_properties() -> None:
+    run = order.enqueue()
+    assert (run.workflow, run.status, run.attempt, run.error, run.progress) == (
+        "handle.order",
+        Status.QUEUED,
+        1,
+        None,
+        None,
+    )
+    assert isinstance(run.id, UUID)
+    run_until_idle()
+    # As last read, until it is refreshed.
+    assert run.status == Status.QUEUED
+    assert run.refresh() is run
+    assert str(run.status) == "succeeded"
+    assert run.progress == {"done": 1, "total": 3, "message": "reserved"}
+
+
+@in_database
+def test_steps() -> None:
+    run = order.enqueue("fail")
+    run_until_idle()
+    first, second = run.steps()
+    assert (first.path, first.kind, first.status, first.attempts, first.value, first.error) == (
+        "reserve",
+        "step",
+        "succeeded",
+        1,
+        (1, 2),
+        None,
+    )
+    assert (second.path, second.status, second.value, second.error["type"]) == ("pay", "failed", None, "KeyError")
+    assert second.finished_at is not None
+    assert first.started_at <= second.started_at <= second.finished_at
+    assert abs(first.started_at - run.run.created_at) < timedelta(seconds=60)
+
+
+@in_database
+def test_handles_of_one_run_are_equal() -> None:
+    run = order.enqueue()
+    assert get_run(run.id) == get_run(str(run.id)) == run
+    assert len({run, get_run(run.id), order.enqueue()}) == 2
+    assert run != run.id
+    assert repr(run) == f"<RunHandle {run.id}>"
+
+
+@in_database
+@pytest.mark.parametrize("bad", [UUID(int=5), str(UUID(int=5)), "x", "", None, 5, b"x", "{}"], ids=repr)
+def test_a_run_that_does_not_exist(bad: Any) -> None:
+    with pytest.raises(RunNotFound) as caught:
+        get_run(bad)
+    assert str(caught.value.run_id) == str(bad)
+
+
+@in_database
+def test_a_run_that_is_gone() -> None:
+    run = order.enqueue()
+    Run.objects.all().delete()
+    for ask in (run.refresh, lambda: run.status, run.why, lambda: run.result(timeout=0)):
+        with pytest.raises(RunNotFound):
+            ask()
+
+
+# --- result ----------------------------------------------------------------------------------
+
+
+@in_database
+def test_the_value() -> None:
+    run = order.enqueue()
+    run_until_idle()
+    assert run.result() == run.result(timeout=5) == {"at": datetime(2024, 5, 1, tzinfo=UTC)}
+    assert async_to_sync(run.aresult)() == run.result()
+
+
+@in_database
+def test_a_failure() -> None:
+    run = order.enqueue("fail")
+    run_until_idle()
+    for ask in (run.result, async_to_sync(run.aresult)):
+        with pytest.raises(RunFailed) as caught:
+            ask()
+        assert caught.value.run_id == run.id
+        assert caught.value.error["step"] == "pay"
+        assert caught.value.error == run.error
+        assert "KeyError" in str(caught.value)
+
+
+@in_database
+def test_a_cancellation() -> None:
+    run = order.enqueue()
+    run.cancel("not needed")
+    with pytest.raises(RunCancelled, match="was cancelled: not needed") as caught:
+        run.result()
+    assert (caught.value.run_id, caught.value.reason) == (run.id, "not needed")
+
+
+@in_database
+@pytest.mark.parametrize("timeout", [0, 0.02, -1])
+def test_the_time_out_is_the_caller_s_only(timeout: float) -> None:
+    run = order.enqueue()
+    for ask in (run.result, async_to_sync(run.aresult)):
+        with pytest.raises(TimeoutError, match=rf"Run {run.id} is queued after {timeout:g} s"):
+            ask(timeout=timeout)
+    assert run.refresh().status == Status.QUEUED
+    run_until_idle()
+    assert run.result(timeout=0)
+
+
+@in_database
+@pytest.mark.parametrize("is_async", [False, True])
+def test_it_waits_for_the_end(is_async: bool) -> None:
+    run = order.enqueue()
+    seen = threading.Event()
+    found: list[Any] = []
+
+    def ask() -> None:
+        try:
+            look = run._pauses
+
+            def looking(timeout: float | None) -> Any:
+                for pause in look(timeout):
+                    seen.set()
+                    yield pause
+
+            run._pauses = looking  # type: ignore[method-assign]
+            found.append(async_to_sync(run.aresult)(30) if is_async else run.result(30))
+        finally:
+            connection.close()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert seen.wait(30)
+    run_until_idle()
+    asking.join(30)
+    assert found == [{"at": datetime(2024, 5, 1, tzinfo=UTC)}]
+
+
+@in_database
+def test_it_is_refused_inside_the_transaction_that_enqueued() -> None:
+    with transaction.atomic():
+        run = order.enqueue()
+        with pytest.raises(ResultUnavailable, match="ask after the commit"):
+            run.result()
+        with pytest.raises(ResultUnavailable, match=r"run_until_idle\(\) first"):
+            async_to_sync(run.aresult)(5)
+        run.cancel()
+        # What is over is known, also in a transaction.
+        with pytest.raises(RunCancelled):
+            run.result()
+
+
+class TestInATestCase(TestCase):
+    def test_results_are_there_after_run_until_idle(self) -> None:
+        run = order.enqueue()
+        run_until_idle()
+        assert run.result() == {"at": datetime(2024, 5, 1, tzinfo=UTC)}
+        assert async_to_sync(run.aresult)() == run.result()
+
+    def test_without_a_worker_it_is_refused(self) -> None:
+        with pytest.raises(ResultUnavailable):
+            order.enqueue().result()
+
+    async def test_in_async_tests(self) -> None:
+        run = await order.aenqueue()
+        with pytest.raises(ResultUnavailable):
+            await run.aresult(5)
+
+
+@in_database
+def test_it_is_refused_in_a_workflow() -> None:
+    @durable_workflow(name="handle.asking", retry=ONCE)
+    def asking(ctx: Context) -> None:
+        order.enqueue().result()
+
+    @durable_workflow(name="handle.asking_async", retry=ONCE)
+    async def asking_async(ctx: AsyncContext) -> None:
+        await (await order.aenqueue()).aresult()
+
+    for workflow in (asking, asking_async):
+        run = workflow.enqueue()
+        run_until_idle()
+        with pytest.raises(RunFailed, match=r"use ctx\.run_workflow\(\)"):
+            run.result(timeout=0)
+
+
+# --- why -------------------------------------------------------------------------------------
+
+
+def announce(**facts: Any) -> None:
+    now = datetime.now(UTC)
+    columns = {
+        "id": uuid7(),
+        "host": "a",
+        "pid": 1,
+        "queues": ["default"],
+        "workflows": ["handle.order"],
+        "concurrency": 1,
+        "started_at": now,
+        "heartbeat_at": now,
+    }
+    Worker.objects.create(**{**columns, **facts})
+
+
+@in_database
+@pytest.mark.parametrize(
+    ("workers", "reason", "text"),
+    [
+        ([], "queued: no worker", "No worker is alive; start one with manage.py durable_worker."),
+        ([{"stopped_at": datetime.now(UTC)}], "queued: no worker", "No worker is alive"),
+        ([{"heartbeat_at": datetime(2020, 1, 1, tzinfo=UTC)}], "queued: no worker", "No worker is alive"),
+        ([{"queues": ["vip"]}], "queued: no worker", "No live worker serves the queue 'default'."),
+        ([{"workflows": ["x"]}], "queued: unknown workflow", "No live worker of its queue knows 'handle.order'."),
+        (
+            [{"queues": ["vip"]}, {"workflows": []}],
+            "queued: unknown workflow",
+            "No live worker of its queue knows 'handle.order'.",
+        ),
+        ([{"workflows": []}, {}], "queued", "It is next when a worker of its queue has a free slot."),
+    ],
+)
+def test_why_a_queued_run_does_not_run(workers: list[dict[str, Any]], reason: str, text: str) -> None:
+    for facts in workers:
+        announce(**facts)
+    why = order.enqueue().why()
+    assert why.reason == reason
+    assert text in why.text
+
+
+@in_database
+def test_why_of_a_suspect() -> None:
+    run = order.enqueue()
+    Run.objects.update(suspect=True)
+    assert run.why().reason == "queued: suspect"
+
+
+@in_database
+def test_why_of_runs_that_wait() -> None:
+    later = order.using(run_after=3600).enqueue()
+    assert later.why().reason == "scheduled"
+    assert later.run.wake_at is not None
+    assert f"It starts at {later.run.wake_at:%Y-%m-%d %H:%M:%S}" in later.why().text
+    waiting, sleeping = order.enqueue("wait"), order.enqueue("sleep")
+    run_until_idle()
+    assert waiting.why().reason == "waiting: event"
+    assert waiting.why().text == "It waits at 'packed' for an event."
+    assert sleeping.why().reason == "waiting: sleep"
+    assert sleeping.why().text.startswith("It sleeps at 'nap' until 20")
+
+
+@in_database
+def test_why_of_retries_and_children() -> None:
+    def refuse() -> None:
+        raise OSError
+
+    @durable_workflow(name="handle.retrying", retry=Retry(initial=60))
+    def retrying(ctx: Context, how: str) -> None:
+        if how == "step":
+            ctx.step("refuse", refuse)
+        if how == "run":
+            refuse()
+        ctx.run_workflow("child", order, "wait")
+
+    step, whole, parent = (retrying.enqueue(how) for how in ("step", "run", "child"))
+    run_until_idle()
+    assert [run.why().reason for run in (step, whole, parent)] == ["waiting: retry", "waiting: retry", "waiting: child"]
+    assert step.why().text.startswith("Step 'refuse' failed and is tried again at 20")
+    assert whole.why().text.startswith("The run failed and is tried again at 20")
+    assert parent.why().text == "It waits for its child run at 'child'."
+
+
+@in_database
+def test_why_of_a_running_one() -> None:
+    seen: list[Any] = []
+
+    @durable_workflow(name="handle.looking")
+    def looking(ctx: Context) -> None:
+        seen.append(get_run(ctx.run_id).why())
+
+    looking.enqueue()
+    run_until_idle()
+    assert seen[0].reason == "running"
+    assert "its lease stands until 2" in seen[0].text
+
+
+@in_database
+@pytest.mark.parametrize("reason", list(BlockReason))
+def test_why_of_a_blocked_one(reason: BlockReason) -> None:
+    run = order.enqueue()
+    Run.objects.update(status=Status.BLOCKED, block_reason=reason)
+    why = run.why()
+    assert why.reason == f"blocked: {reason}"
+    assert len(why.text) > 20
+    Payload.objects.create(run_id=run.id, kind="block", data='{"message":"told here"}')
+    told = reason in (BlockReason.DIVERGED, BlockReason.UNDECODABLE)
+    assert (run.why().text == "told here") is told
+
+
+@in_database
+def test_why_of_paused_and_finished_ones() -> None:
+    paused, done = order.enqueue(), order.enqueue()
+    Run.objects.filter(pk=paused.id).update(status=Status.PAUSED)
+    assert paused.why().reason == "paused"
+    run_until_idle()
+    assert done.why().reason == "finished"
+    assert done.why().text.startswith("It is over: succeeded at 20")

@@ -1,0 +1,245 @@
+"""Each invariant with a violation planted, past the constraints where one forbids it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_durable.models import Audit, Event, IdempotencyKey, JournalEntry, Payload, Run, Tag
+from django_durable.store.invariants import INVARIANTS
+from django_durable.testing import run_until_idle
+from tests.app.workflows import doubling, failing, listening, parent, sleepy
+from tests.commands.conftest import Call, allow_anything
+from tests.commands.rows import a_run, an_entry, execute, with_belongings
+
+pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+HOUR = timedelta(hours=1)
+RUN, JOURNAL, KEY = "django_durable_run", "django_durable_journalentry", "django_durable_idempotencykey"
+Plant = Callable[[], tuple[UUID, str]]
+
+
+def sound() -> Run:
+    return with_belongings(a_run(age=HOUR))
+
+
+def change(run: Run, assignment: str, *constraints: str) -> UUID:
+    """Change the run's row against its CHECKs."""
+    allow_anything(RUN, *constraints)
+    execute(f"UPDATE {RUN} SET {assignment} WHERE id = %s", run.pk)
+    return run.pk
+
+
+def running_without_lease() -> tuple[UUID, str]:
+    return change(a_run(status="queued"), "status = 'running'", "durable_run_lease"), "running without a whole lease"
+
+
+def lease_without_running() -> tuple[UUID, str]:
+    changed = change(a_run(status="queued"), "lease_expires_at = queued_at", "durable_run_lease")
+    return changed, "queued with a lease"
+
+
+def over_without_end() -> tuple[UUID, str]:
+    return change(sound(), "finished_at = NULL", "durable_run_finished"), "succeeded without finished_at"
+
+
+def end_without_over() -> tuple[UUID, str]:
+    run = a_run(status="queued")
+    return change(run, "finished_at = created_at", "durable_run_finished"), "queued with finished_at"
+
+
+def outcome(status: str, problem: str, *kinds: str) -> Plant:
+    def plant() -> tuple[UUID, str]:
+        run = a_run(status=status)
+        for kind in kinds:
+            Payload.objects.create(run_id=run.pk, kind=kind, data="1")
+        return run.pk, problem
+
+    return plant
+
+
+def same_number() -> tuple[UUID, str]:
+    run = sound()
+    an_entry(run, path="other", seq=1)
+    return run.pk, "journal number 1 stands 2 times"
+
+
+def number_zero() -> tuple[UUID, str]:
+    run = sound()
+    an_entry(run, path="other", seq=0)
+    return run.pk, "journal number 0 is not above zero"
+
+
+def same_path() -> tuple[UUID, str]:
+    run = sound()
+    columns = "run_id, path, kind, status, attempts, started_at, awaits, token"
+    allow_anything(JOURNAL, "django_durable_journalentry_pkey")
+    execute(f"INSERT INTO {JOURNAL} ({columns}, seq) SELECT {columns}, 2 FROM {JOURNAL} WHERE run_id = %s", run.pk)
+    return run.pk, "2 journal entries at double"
+
+
+def a_key(run_id: UUID, **columns: Any) -> IdempotencyKey:
+    values = {"workflow": "app.doubling", "key": "k", "key_hash": "h", "input_hash": "i", "run_id": run_id}
+    return IdempotencyKey.objects.create(**{**values, "expires_at": timezone.now() + HOUR, **columns})
+
+
+def two_runs_for_a_key() -> tuple[UUID, str]:
+    first, second = sound(), sound()
+    a_key(first.pk)
+    allow_anything(KEY, "durable_idempotency_once")
+    columns = "workflow, key, key_hash, input_hash, expires_at"
+    execute(f"INSERT INTO {KEY} (id, run_id, {columns}) SELECT 99, %s, {columns} FROM {KEY}", second.pk)
+    return second.pk, "a second run for one idempotency key of app.doubling"
+
+
+def key_of_another_workflow() -> tuple[UUID, str]:
+    run = sound()
+    a_key(run.pk, workflow="app.sleepy")
+    return run.pk, "not a run of app.sleepy, whose idempotency key names it"
+
+
+def child_without_parent() -> tuple[UUID, str]:
+    child = a_run(status="queued", parent=sound())
+    execute(f"UPDATE {RUN} SET parent_id = %s WHERE id = %s", uuid4(), child.pk)
+    return child.pk, "queued, and its parent does not exist"
+
+
+def waits_for_nothing() -> tuple[UUID, str]:
+    return a_run(age=HOUR, status="waiting").pk, "waiting for nothing that could wake it"
+
+
+def waits_for_a_child_that_is_not() -> tuple[UUID, str]:
+    return a_waiter("child").pk, "waiting for nothing that could wake it"
+
+
+def a_waiter(kind: str, **columns: Any) -> Run:
+    run = a_run(age=HOUR, status="waiting", **columns)
+    an_entry(run, path="wait", kind=kind, status="waiting", awaits="packed" if kind == "event" else "")
+    return run
+
+
+def event_has_come() -> tuple[UUID, str]:
+    run = a_waiter("event", wake_at=timezone.now() + HOUR)
+    Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
+    return run.pk, "waiting although its event has come"
+
+
+def child_is_over() -> tuple[UUID, str]:
+    run = a_waiter("child")
+    with_belongings(a_run(age=HOUR, parent=run, parent_path="wait"))
+    return run.pk, "waiting although its child is over"
+
+
+def cancel_was_asked() -> tuple[UUID, str]:
+    then = timezone.now() - HOUR
+    run = a_run(age=HOUR, status="waiting", wake_at=timezone.now() + HOUR, cancel_requested_at=then)
+    return run.pk, "waiting although it is to be cancelled"
+
+
+def ownerless(table: str) -> Plant:
+    def plant() -> tuple[UUID, str]:
+        run = sound()
+        keep = {JournalEntry, Payload, Event, Tag, Audit} - {TABLES[table]}
+        for model in keep:
+            model.objects.filter(run_id=run.pk).delete()
+        execute(f"DELETE FROM {RUN} WHERE id = %s", run.pk)
+        return run.pk, f"rows in django_durable_{table}, and no such run"
+
+    return plant
+
+
+TABLES: dict[str, Any] = {"journalentry": JournalEntry, "payload": Payload, "event": Event, "tag": Tag, "audit": Audit}
+PLANTS: list[tuple[str, Plant]] = [
+    ("I1", running_without_lease),
+    ("I1", lease_without_running),
+    ("I2", over_without_end),
+    ("I2", end_without_over),
+    ("I2", outcome("succeeded", "succeeded without an output")),
+    ("I2", outcome("succeeded", "succeeded with an error", "output", "error")),
+    ("I2", outcome("failed", "failed without an error")),
+    ("I2", outcome("failed", "failed with an output", "output", "error")),
+    ("I6", same_number),
+    ("I6", number_zero),
+    ("I8", same_path),
+    ("I13", two_runs_for_a_key),
+    ("I13", key_of_another_workflow),
+    ("I18", child_without_parent),
+    ("I22", waits_for_nothing),
+    ("I22", waits_for_a_child_that_is_not),
+    ("I22", event_has_come),
+    ("I22", child_is_over),
+    ("I22", cancel_was_asked),
+    *(("orphans", ownerless(table)) for table in TABLES),
+]
+
+
+def test_there_is_a_plant_for_every_invariant() -> None:
+    assert {name for name, _ in PLANTS} == {invariant.id for invariant in INVARIANTS}
+
+
+@pytest.mark.parametrize(("name", "plant"), PLANTS)
+def test_a_planted_violation_is_found(call: Call, name: str, plant: Plant) -> None:
+    sound()
+    run_id, problem = plant()
+    sound()
+    for batch in (1, 1_000):
+        called = call("durable_check", "--json", "--batch-size", batch)
+        broken = {key: found["violations"] for key, found in called.data["invariants"].items() if not found["holds"]}
+        assert broken == {name: [{"run": str(run_id), "problem": problem}]}
+        assert (called.failed, called.data["ok"]) == ("1 violation found.", False)
+    assert f"VIOLATED  {name}" in (text := call("durable_check").out)
+    assert f"{run_id}  {problem}" in text
+
+
+def test_what_the_engine_makes_violates_nothing(call: Call) -> None:
+    for number in range(3):
+        doubling.using(idempotency_key=f"k{number}").enqueue(number)
+    sleepy.enqueue(3600)
+    listening.enqueue()
+    failing.enqueue()
+    parent.enqueue(4)
+    doubling.using(run_after=3600).enqueue(1)
+    cancelled, late = sleepy.enqueue(3600), sleepy.using(timeout=0.01).enqueue(3600)
+    run_until_idle()
+    cancelled.cancel()
+    time.sleep(0.02)
+    run_until_idle()
+    assert (cancelled.refresh().status, late.refresh().status) == ("cancelled", "failed")
+    doubling.enqueue(5)
+    called = call("durable_check", "--batch-size", 2)
+    assert called.failed is None, called.out
+    assert [line.split()[:2] for line in called.out.splitlines()] == [["ok", one.id] for one in INVARIANTS]
+
+
+def test_what_is_young_may_not_have_been_swept_yet(call: Call) -> None:
+    run = a_waiter("event", wake_at=timezone.now() + HOUR)
+    Event.objects.create(run_id=run.pk, name="packed", payload="1")
+    parent_run = a_waiter("child")
+    a_run(status="cancelled", parent=parent_run, parent_path="wait")
+    assert call("durable_check").failed is None
+
+
+def test_expired_keys_bind_nobody(call: Call) -> None:
+    a_key(sound().pk, workflow="app.sleepy", expires_at=timezone.now() - HOUR)
+    assert call("durable_check").failed is None
+
+
+def test_it_shows_as_many_as_it_is_asked_to(call: Call) -> None:
+    for _ in range(5):
+        a_run(status="succeeded")
+    data = call("durable_check", "--json", "--limit", 3, "--batch-size", 2).data
+    assert len(data["invariants"]["I2"]["violations"]) == 3
+
+
+def test_it_only_reads(call: Call) -> None:
+    sound()
+    with CaptureQueriesContext(connection) as queries:
+        call("durable_check")
+    assert all(query["sql"].lstrip().startswith("SELECT") for query in queries)

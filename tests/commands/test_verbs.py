@@ -1,0 +1,89 @@
+"""durable_cancel, durable_resume, durable_event."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from uuid import uuid4
+
+import pytest
+
+from django_durable import get_run
+from django_durable.models import Audit, Event
+from django_durable.store import transitions
+from django_durable.store.database import Database
+from django_durable.store.transitions import Verb
+from django_durable.testing import run_until_idle
+from tests.app.workflows import doubling, failing, listening, sleepy
+from tests.commands.conftest import Call
+
+pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+ME = f"shell:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def test_cancel(call: Call) -> None:
+    fresh, waiting, over = doubling.enqueue(1), sleepy.enqueue(60), doubling.using(priority=9).enqueue(2)
+    transitions.cancel(Database(), [fresh.id], Verb())
+    run_until_idle()
+    fresh = doubling.enqueue(3)
+    called = call("durable_cancel", fresh.id, waiting.id, over.id, "--reason", "not needed")
+    assert called.out.splitlines() == [
+        f"{fresh.id} cancelled",
+        f"{waiting.id} is asked to stop",
+        f"{over.id} is over already: succeeded",
+    ]
+    entry = Audit.objects.get(run_id=waiting.id)
+    assert (entry.verb, entry.actor, entry.reason, entry.status_before) == ("cancel", ME, "not needed", "waiting")
+    run_until_idle()
+    assert waiting.refresh().status == "cancelled"
+
+
+@pytest.mark.parametrize("command", ["durable_cancel", "durable_resume"])
+def test_an_unknown_id_stops_before_anything_is_done(call: Call, command: str) -> None:
+    known, unknown = doubling.enqueue(1), uuid4()
+    called = call(command, known.id, unknown)
+    assert called.failed == f"There is no run {unknown}."
+    assert known.refresh().status == "queued"
+
+
+def test_what_is_no_id(call: Call) -> None:
+    called = call("durable_cancel", "42")
+    assert called.failed is not None
+    assert "'42' is no run id" in called.failed
+
+
+def test_resume(call: Call) -> None:
+    run, live = failing.enqueue(), sleepy.enqueue(60)
+    run_until_idle()
+    called = call("durable_resume", live.id, run.id, "--reason", "mended")
+    assert called.out == f"{run.id} resumed\n"
+    assert called.err == f"Run {live.id} is waiting: it cannot be resumed.\n"
+    assert called.failed == "1 run could not be resumed."
+    assert run.refresh().status == "queued"
+    entry = Audit.objects.get(run_id=run.id)
+    assert (entry.verb, entry.actor, entry.reason) == ("resume", ME, "mended")
+
+
+def test_event(call: Call) -> None:
+    run = listening.enqueue()
+    run_until_idle()
+    assert call("durable_event", run.id, "packed", "--payload", '{"box": 3}').failed is None
+    run_until_idle(skip_waits=True)
+    assert run.result() == [{"box": 3}, None]
+
+
+def test_an_event_with_a_key_is_sent_once(call: Call) -> None:
+    run = listening.enqueue()
+    for _ in range(2):
+        assert call("durable_event", run.id, "packed", "--key", "parcel-1").failed is None
+    assert Event.objects.filter(run_id=run.id).count() == 1
+
+
+def test_an_event_for_nobody(call: Call) -> None:
+    over, unknown = doubling.enqueue(1), uuid4()
+    run_until_idle()
+    assert call("durable_event", unknown, "packed").failed == f"There is no run {unknown}."
+    assert "is succeeded" in str(call("durable_event", over.id, "packed").failed)
+    assert "--payload is no JSON" in str(call("durable_event", over.id, "packed", "--payload", "shipped").failed)
+    assert "event" in str(call("durable_event", over.id, " ").failed)
+    assert get_run(over.id).status == "succeeded"

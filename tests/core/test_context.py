@@ -1,0 +1,221 @@
+"""What ``ctx`` tells, its log and progress, and that both of its faces offer the same."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_durable.core.codec import decode
+from django_durable.core.context import AsyncContext, Context, Facts
+from django_durable.core.outcomes import Cancelled, Completed, Failed
+from django_durable.exceptions import PayloadError, RunCancelled
+from tests.core.test_flow import AT_ONCE, RUN_ID, World, failing
+
+
+def test_facts() -> None:
+    def body(ctx: Context) -> list[Any]:
+        ctx.raise_if_cancelled()
+        return [ctx.run_id, ctx.attempt, ctx.cancelled]
+
+    assert World().value(body) == [RUN_ID, 1, False]
+
+
+def test_raise_if_cancelled() -> None:
+    def body(ctx: Context) -> None:
+        world.lease.cancel_requested = True
+        assert ctx.cancelled
+        ctx.raise_if_cancelled()
+
+    world = World()
+    world.attempt(body)
+    assert isinstance(world.error, RunCancelled)
+    assert world.error.run_id == RUN_ID
+
+
+def test_idempotency_keys_are_stable_and_apart() -> None:
+    keys: list[str] = []
+
+    def body(ctx: Context) -> None:
+        keys.extend([ctx.idempotency_key("refund"), ctx.idempotency_key("charge")])
+
+    world = World()
+    world.run(body)
+    world.run(body)
+    assert keys[:2] == keys[2:]
+    assert keys[0] != keys[1]
+    assert all(len(key) == 32 and int(key, 16) >= 0 for key in keys)
+
+
+# --- is_replaying ----------------------------------------------------------------------------
+
+
+def test_is_replaying() -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def body(ctx: Context) -> None:
+        seen.append(("start", ctx.is_replaying))
+        ctx.step("a", int)
+        seen.append(("a", ctx.is_replaying))
+        ctx.sleep("nap", 60)
+        seen.append(("nap", ctx.is_replaying))
+        ctx.step("b", int)
+        seen.append(("b", ctx.is_replaying))
+
+    world = World()
+    world.attempt(body)
+    assert seen == [("start", False), ("a", False)]
+    seen.clear()
+    world.now += timedelta(minutes=1)
+    world.run(body)
+    # The sleep was journaled, but what comes after it is done for the first time.
+    assert seen == [("start", True), ("a", True), ("nap", False), ("b", False)]
+    seen.clear()
+    world.run(body)
+    assert [replaying for _, replaying in seen] == [True] * 4
+
+
+@pytest.mark.parametrize("kind", ["retry", "event", "child"])
+def test_what_follows_a_wait_is_no_replay(kind: str) -> None:
+    from tests.core.test_children import Pack, end
+
+    seen = []
+    refused = failing(ValueError())
+    pack = Pack()
+
+    def body(ctx: Context) -> None:
+        match kind:
+            case "retry":
+                ctx.step("x", refused)
+            case "event":
+                ctx.wait_for_event("x")
+            case _:
+                ctx.run_workflow("x", pack)
+        seen.append(ctx.is_replaying)
+
+    world = World()
+    world.attempt(body)
+    world.send("x")
+    if kind == "child":
+        end(world, "x", "succeeded")
+    assert isinstance(world.run(body), Completed)
+    assert seen == [False]
+
+
+# --- log -------------------------------------------------------------------------------------
+
+
+def test_the_log_is_silent_under_replay(caplog: pytest.LogCaptureFixture) -> None:
+    def body(ctx: Context) -> None:
+        ctx.log.info("before %s", "all")
+        ctx.step("a", int)
+        ctx.log.info("after a")
+        ctx.sleep("nap", 60)
+        ctx.log.warning("awake", extra={"turn": 1})
+
+    caplog.set_level(logging.INFO, logger="django_durable.workflow")
+    world = World()
+    world.run(body)
+    world.run(body)
+    assert [record.getMessage() for record in caplog.records] == ["before all", "after a", "awake"]
+    record = caplog.records[2]
+    assert (record.name, record.levelname) == ("django_durable.workflow", "WARNING")
+    assert (record.__dict__["workflow"], record.__dict__["run"], record.__dict__["turn"]) == (
+        "shop.order",
+        str(RUN_ID),
+        1,
+    )
+
+
+def test_the_log_keeps_to_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="django_durable.workflow")
+    World().value(lambda ctx: ctx.log.info("quiet"))
+    assert caplog.records == []
+
+
+# --- progress --------------------------------------------------------------------------------
+
+
+def test_progress_is_stored_with_the_next_write() -> None:
+    seen: list[Any] = []
+
+    def body(ctx: Context) -> None:
+        ctx.progress(0, 2, "begun")
+        seen.append(world.progress)
+        ctx.step("a", int)
+        seen.append(world.progress and decode(world.progress))
+        ctx.progress(1)
+        ctx.progress(2, 2.5, "x" * 1000)
+
+    world = World()
+    world.value(body)
+    assert seen == [None, {"done": 0, "total": 2, "message": "begun"}]
+    assert decode(world.progress or "") == {"done": 2, "total": 2.5, "message": "x" * 500}
+
+
+def test_progress_is_silent_under_replay() -> None:
+    def body(ctx: Context) -> None:
+        ctx.progress(1)
+        ctx.step("a", int)
+        ctx.progress(2)
+        ctx.sleep("nap", 60)
+        ctx.progress(3)
+
+    world = World()
+    world.attempt(body)
+    assert decode(world.progress or "")["done"] == 2
+    world.run(body)
+    assert [decode(write.progress)["done"] for write in world.commits if write.progress] == [1, 2, 3]
+
+
+def test_progress_of_no_use() -> None:
+    world = World()
+    unfit: Any = object()
+    world.attempt(lambda ctx: ctx.progress(unfit))
+    assert isinstance(world.error, PayloadError)
+
+
+# --- cancellation between steps --------------------------------------------------------------
+
+
+def test_a_cancellation_that_a_commit_reports_ends_the_run_before_the_next_step() -> None:
+    def body(ctx: Context) -> None:
+        ctx.step("a", int)
+        world.lease.cancel_requested = True
+        try:
+            ctx.step("b", int)
+        finally:
+            ctx.step("clean up", int)
+
+    world = World(step_retry=AT_ONCE)
+    assert world.attempt(body) == Cancelled()
+    assert world.performed == ["a"]
+
+
+def test_an_error_of_the_body_is_the_outcome() -> None:
+    world = World()
+    outcome = world.attempt(lambda ctx: dict[str, int]()["missing"])
+    assert isinstance(outcome, Failed)
+    assert outcome.error["type"] == "KeyError"
+
+
+# --- two faces -------------------------------------------------------------------------------
+
+
+def public(face: type[Facts]) -> dict[str, Any]:
+    return {name: value for name, value in vars(face).items() if not name.startswith("_") and inspect.isfunction(value)}
+
+
+def test_both_faces_offer_the_same() -> None:
+    plain, awaited = public(Context), public(AsyncContext)
+    assert plain.keys() == awaited.keys()
+    assert set(plain) == {"step", "sleep", "sleep_until", "wait_for_event", "run_workflow", "start_workflow"}
+    for name, function in plain.items():
+        assert inspect.iscoroutinefunction(awaited[name]), name
+        one, other = inspect.signature(function), inspect.signature(awaited[name])
+        assert [(p.name, p.kind, p.default) for p in one.parameters.values()] == [
+            (p.name, p.kind, p.default) for p in other.parameters.values()
+        ], name

@@ -1,0 +1,259 @@
+"""Children on a real database: started once, waited for, their ends told, cancelled along or not."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_durable import Context, Retry, durable_workflow, get_run
+from django_durable.client.handle import RunHandle
+from django_durable.core.states import Status
+from django_durable.exceptions import ChildFailed, RunCancelled, RunFailed
+from django_durable.models import IdempotencyKey, Run
+from django_durable.testing import run_until_idle
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+ONCE = Retry(max_attempts=1)
+calls: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    calls.clear()
+
+
+def children_of(run: RunHandle[Any]) -> list[Run]:
+    return list(Run.objects.filter(parent_id=run.id).order_by("id"))
+
+
+@durable_workflow(name="children.pack", retry=ONCE, step_retry=ONCE)
+def pack(ctx: Context, what: str) -> str:
+    calls.append(what)
+    if what == "glass":
+        raise ValueError("broken")
+    if what == "air":
+        ctx.wait_for_event("breath")
+    return f"packed {what}"
+
+
+@durable_workflow(name="children.ship", retry=Retry(max_attempts=3, initial=0, maximum=0))
+def ship(ctx: Context, what: str, is_caught: bool = False) -> Any:
+    try:
+        return ctx.run_workflow("pack", pack, what)
+    except ChildFailed as error:
+        if not is_caught:
+            raise
+        return [error.step, str(error.run_id), error.status, error.error["type"], error.error["message"]]
+
+
+def test_a_child_s_value_comes_back() -> None:
+    run = ship.enqueue("books")
+    run_until_idle()
+    assert run.result(timeout=0) == "packed books"
+    [child] = children_of(run)
+    assert (child.workflow, child.parent_path, child.root_id, child.status) == (
+        "children.pack",
+        "pack",
+        run.id,
+        Status.SUCCEEDED,
+    )
+    assert calls == ["books"]
+
+
+def test_waiting_for_a_child_holds_nothing() -> None:
+    run = ship.enqueue("air")
+    run_until_idle()
+    assert run.refresh().status == Status.WAITING
+    assert run.why().reason == "waiting: child"
+    assert run.run.lease_token is None
+
+
+def test_a_child_that_fails_fails_its_parent_once() -> None:
+    run = ship.enqueue("glass")
+    run_until_idle()
+    with pytest.raises(RunFailed) as caught:
+        run.result(timeout=0)
+    error = caught.value.error
+    assert error["type"] == "django_durable.exceptions.ChildFailed"
+    assert error["step"] == "pack"
+    assert "ValueError: broken" in error["message"]
+    # Not retried as a whole: the child had its own attempts.
+    assert run.attempt == 1
+    assert calls == ["glass"]
+
+
+def test_a_failure_that_is_caught() -> None:
+    run = ship.enqueue("glass", is_caught=True)
+    run_until_idle()
+    [child] = children_of(run)
+    assert run.result(timeout=0) == ["pack", str(child.pk), "failed", "ValueError", "broken"]
+
+
+def test_a_child_that_is_cancelled_tells_its_parent() -> None:
+    run = ship.enqueue("air", is_caught=True)
+    run_until_idle()
+    [child] = children_of(run)
+    get_run(child.pk).cancel("no air")
+    run_until_idle()
+    assert run.result(timeout=0)[:4] == ["pack", str(child.pk), "cancelled", "RunCancelled"]
+
+
+def test_a_parent_that_is_retried_starts_its_child_once() -> None:
+    @durable_workflow(name="children.flaky", retry=Retry(max_attempts=3, initial=0, maximum=0))
+    def flaky(ctx: Context) -> Any:
+        started = ctx.start_workflow("aside", pack, "aside")
+        value = ctx.run_workflow("inside", pack, "inside")
+        if ctx.attempt < 3:
+            raise OSError
+        return [str(started), value]
+
+    run = flaky.enqueue()
+    run_until_idle()
+    children = children_of(run)
+    assert run.result(timeout=0) == [str(children[0].pk), "packed inside"]
+    assert len(children) == 2
+    assert sorted(calls) == ["aside", "inside"]
+
+
+def test_children_in_a_loop_by_key() -> None:
+    @durable_workflow(name="children.loop")
+    def loop(ctx: Context) -> list[str]:
+        return [ctx.run_workflow("pack", pack.using(key=turn), str(turn)) for turn in range(3)]
+
+    run = loop.enqueue()
+    run_until_idle()
+    assert run.result(timeout=0) == ["packed 0", "packed 1", "packed 2"]
+    assert [child.parent_path for child in children_of(run)] == ["pack[0]", "pack[1]", "pack[2]"]
+
+
+def test_options_of_children() -> None:
+    @durable_workflow(name="children.options")
+    def options(ctx: Context) -> UUID:
+        return ctx.start_workflow("pack", pack.using(queue="vip", priority=7, max_attempts=9, run_after=3600), "x")
+
+    run = options.enqueue()
+    run_until_idle()
+    child = get_run(run.result(timeout=0)).run
+    assert (child.queue, child.priority, child.max_attempts, child.status) == ("vip", 7, 9, Status.SCHEDULED)
+
+
+def test_a_child_s_input_is_validated() -> None:
+    @durable_workflow(name="children.unfit", retry=ONCE)
+    def unfit(ctx: Context) -> None:
+        ctx.run_workflow("pack", pack, "too", "many")
+
+    run = unfit.enqueue()
+    run_until_idle()
+    with pytest.raises(RunFailed, match=r"Input of children\.pack: too many positional arguments"):
+        run.result(timeout=0)
+    assert children_of(run) == []
+
+
+def test_a_child_takes_no_idempotency_key() -> None:
+    @durable_workflow(name="children.keyed", retry=ONCE)
+    def keyed(ctx: Context) -> None:
+        ctx.start_workflow("pack", pack.using(idempotency_key="k"), "x")
+
+    run = keyed.enqueue()
+    run_until_idle()
+    with pytest.raises(RunFailed, match="A child takes no idempotency_key"):
+        run.result(timeout=0)
+
+
+# --- cancellation ----------------------------------------------------------------------------
+
+
+@durable_workflow(name="children.tree")
+def tree(ctx: Context, depth: int) -> None:
+    if depth:
+        ctx.start_workflow("detached", tree.using(detached=True), 0)
+        ctx.run_workflow("attached", tree, depth - 1)
+    ctx.wait_for_event("never")
+
+
+def test_cancelling_a_parent_cancels_its_attached_descendants() -> None:
+    run = tree.enqueue(2)
+    run_until_idle()
+    assert Run.objects.filter(status=Status.WAITING).count() == 5
+    run.cancel("all of it")
+    run_until_idle()
+    ends = {(one.parent_path or "root", one.status) for one in Run.objects.all()}
+    assert ends == {("root", "cancelled"), ("attached", "cancelled"), ("detached", "waiting")}
+    grandchild = Run.objects.get(parent__parent_id=run.id, parent_path="attached")
+    with pytest.raises(RunCancelled, match="parent cancelled: all of it"):
+        get_run(grandchild.pk).result(timeout=0)
+
+
+def test_a_child_that_outlives_its_parent() -> None:
+    @durable_workflow(name="children.leaving")
+    def leaving(ctx: Context) -> str:
+        ctx.start_workflow("aside", pack, "air")
+        return "gone"
+
+    run = leaving.enqueue()
+    run_until_idle()
+    assert run.result(timeout=0) == "gone"
+    [child] = children_of(run)
+    get_run(child.pk).send_event("breath")
+    run_until_idle()
+    assert get_run(child.pk).result(timeout=0) == "packed air"
+
+
+# --- enqueue inside a step -------------------------------------------------------------------
+
+
+failures: list[BaseException] = []
+
+
+def start_some() -> list[str]:
+    runs = [pack.enqueue("one"), pack.enqueue("two"), *pack.enqueue_many([{"what": "two"}, {"what": "three"}])]
+    if failures:
+        raise failures.pop()
+    return [str(run.id) for run in runs]
+
+
+@durable_workflow(name="children.starting", step_retry=Retry(max_attempts=3, initial=0, maximum=0))
+def starting(ctx: Context, name: str) -> list[str]:
+    return ctx.step(name, start_some)
+
+
+def test_what_a_step_enqueued_is_not_enqueued_again_by_its_retry() -> None:
+    failures[:] = [OSError(), OSError()]
+    run = starting.enqueue("start")
+    run_until_idle()
+    started = run.result(timeout=0)
+    assert len(set(started)) == 4
+    assert {str(one.pk) for one in Run.objects.filter(workflow="children.pack")} == set(started)
+    assert sorted(calls) == ["one", "three", "two", "two"]
+    assert run.steps()[0].attempts == 3
+
+
+def test_another_run_s_step_enqueues_its_own() -> None:
+    first, second = starting.enqueue("start"), starting.enqueue("start")
+    run_until_idle()
+    assert not set(first.result(timeout=0)) & set(second.result(timeout=0))
+
+
+def test_the_key_of_a_step_with_a_long_path_is_stored() -> None:
+    failures[:] = [OSError()]
+    run = starting.enqueue("é" * 200)
+    run_until_idle()
+    assert len(run.result(timeout=0)) == 4
+    assert Run.objects.filter(workflow="children.pack").count() == 4
+    assert {len(key.key) for key in IdempotencyKey.objects.all()} == {200}
+
+
+def test_an_idempotency_key_of_one_s_own_counts_inside_a_step() -> None:
+    @durable_workflow(name="children.own_key")
+    def own_key(ctx: Context) -> list[str]:
+        def start() -> str:
+            return str(pack.using(idempotency_key="order-42").enqueue("x").id)
+
+        return [ctx.step("first", start), ctx.step("second", start)]
+
+    run = own_key.enqueue()
+    run_until_idle()
+    first, second = run.result(timeout=0)
+    assert first == second

@@ -1,0 +1,244 @@
+"""Retries of a run as a whole, and what is never retried as a whole."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_durable import Context, NonRetriableError, Retry, RetryLater, durable_workflow
+from django_durable.client.handle import RunHandle
+from django_durable.core.states import Status
+from django_durable.exceptions import RunFailed, StepFailed
+from django_durable.testing import run_until_idle, travel
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
+calls: list[Any] = []
+errors: list[BaseException | None] = []
+"""What the body raises, call by call; None or nothing left: it returns."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    calls.clear()
+    errors.clear()
+
+
+def note(what: str) -> str:
+    calls.append(what)
+    return what
+
+
+def body(ctx: Context) -> int:
+    calls.append(ctx.attempt)
+    ctx.step("before", note, "before")
+    error = errors.pop(0) if errors else None
+    if error is not None:
+        raise error
+    return ctx.attempt
+
+
+@durable_workflow(name="retries.retried", retry=AT_ONCE)
+def retried(ctx: Context) -> int:
+    return body(ctx)
+
+
+@durable_workflow(name="retries.patient", retry=Retry(max_attempts=2, initial=60, jitter=0))
+def patient(ctx: Context) -> int:
+    return body(ctx)
+
+
+@durable_workflow(name="retries.once", retry=Retry(max_attempts=1))
+def once(ctx: Context) -> int:
+    return body(ctx)
+
+
+def failed(run: RunHandle[Any]) -> dict[str, Any]:
+    """The error of a run that has to have failed."""
+    with pytest.raises(RunFailed) as caught:
+        run.result(timeout=0)
+    assert run.refresh().status == Status.FAILED
+    return caught.value.error
+
+
+def test_a_run_is_tried_again_as_a_whole_and_steps_are_not() -> None:
+    errors[:] = [ValueError("1"), ValueError("2")]
+    run = retried.enqueue()
+    run_until_idle()
+    assert run.result(timeout=0) == 3
+    assert calls == [1, "before", 2, 3]
+    assert run.refresh().attempt == 3
+
+
+def test_it_fails_after_the_last_attempt() -> None:
+    errors[:] = [ValueError(str(number)) for number in range(9)]
+    run = retried.enqueue()
+    run_until_idle()
+    error = failed(run)
+    assert (error["type"], error["message"]) == ("ValueError", "2")
+    assert "in body" in error["traceback"]
+    assert calls == [1, "before", 2, 3]
+
+
+def test_it_waits_between_attempts_and_says_why() -> None:
+    errors[:] = [ValueError("first")]
+    run = patient.enqueue()
+    with travel() as clock:
+        run_until_idle()
+        assert run.refresh().status == Status.WAITING
+        assert run.attempt == 2
+        assert run.error is not None
+        assert run.error["message"] == "first"
+        assert run.why().reason == "waiting: retry"
+        clock.advance(seconds=59)
+        assert run_until_idle() == 0
+        clock.advance(seconds=1.1)
+        run_until_idle()
+    assert run.result(timeout=0) == 2
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+@pytest.mark.parametrize("workflow", [retried, once])
+def test_using_max_attempts_counts_instead_of_the_policy(workflow: Any, attempts: int) -> None:
+    errors[:] = [ValueError(str(number)) for number in range(9)]
+    run = workflow.using(max_attempts=attempts).enqueue()
+    run_until_idle(skip_waits=True)
+    assert failed(run)["message"] == str(attempts - 1)
+    assert run.attempt == attempts
+
+
+@pytest.mark.parametrize("attempts", [None, 5])
+def test_non_retriable_errors_end_the_run_at_once(attempts: int | None) -> None:
+    errors[:] = [NonRetriableError("closed"), None]
+    run = retried.using(max_attempts=attempts).enqueue()
+    run_until_idle()
+    assert failed(run)["message"] == "closed"
+    assert calls == [1, "before"]
+
+
+def test_give_up_on_holds_with_max_attempts_too() -> None:
+    @durable_workflow(name="retries.choosy", retry=Retry(max_attempts=2, initial=0, maximum=0, give_up_on=KeyError))
+    def choosy(ctx: Context) -> int:
+        return body(ctx)
+
+    errors[:] = [ValueError(), ValueError(), KeyError("x")]
+    run = choosy.using(max_attempts=9).enqueue()
+    run_until_idle()
+    assert failed(run)["type"] == "KeyError"
+    assert run.attempt == 3
+
+
+def test_retry_later_names_the_time() -> None:
+    errors[:] = [RetryLater(after=timedelta(hours=3))]
+    run = retried.enqueue()
+    with travel() as clock:
+        run_until_idle()
+        clock.advance(hours=2.9)
+        assert run_until_idle() == 0
+        clock.advance(hours=0.2)
+        assert run_until_idle() == 1
+    assert run.result(timeout=0) == 2
+
+
+# --- errors that were retried where they happened ---------------------------------------------
+
+
+def refuse() -> None:
+    calls.append("refuse")
+    raise ValueError("no stock")
+
+
+@durable_workflow(name="retries.step_fails", retry=AT_ONCE, step_retry=Retry(max_attempts=2, initial=0, maximum=0))
+def step_fails(ctx: Context, is_caught: bool) -> str:
+    calls.append(ctx.attempt)
+    try:
+        ctx.step("reserve", refuse)
+    except StepFailed as error:
+        if not is_caught:
+            raise
+        return ctx.step("apologise", note, f"{error.step} {error.attempts} {error.error['message']}")
+    return "reserved"
+
+
+def test_an_exhausted_step_does_not_retry_the_run() -> None:
+    run = step_fails.enqueue(False)
+    run_until_idle()
+    error = failed(run)
+    assert error["step"] == "reserve"
+    assert error["type"] == "django_durable.exceptions.StepFailed"
+    assert error["cause"]["type"] == "ValueError"
+    assert run.attempt == 1
+    assert calls == [1, "refuse", "refuse"]
+
+
+def test_an_exhausted_step_that_is_caught_goes_on() -> None:
+    run = step_fails.enqueue(True)
+    run_until_idle()
+    assert run.result(timeout=0) == "reserve 2 no stock"
+    assert [(step.path, step.status, step.attempts) for step in run.steps()] == [
+        ("reserve", "failed", 2),
+        ("apologise", "succeeded", 1),
+    ]
+    assert run.steps()[0].error["message"] == "no stock"
+    assert run.error is None
+
+
+def test_an_error_after_a_caught_one_retries_the_run_and_not_the_step() -> None:
+    @durable_workflow(name="retries.later_error", retry=AT_ONCE, step_retry=Retry(max_attempts=1))
+    def later_error(ctx: Context) -> int:
+        try:
+            ctx.step("reserve", refuse)
+        except StepFailed:
+            calls.append("caught")
+        if ctx.attempt < 3:
+            raise KeyError("x")
+        return ctx.attempt
+
+    run = later_error.enqueue()
+    run_until_idle()
+    assert run.result(timeout=0) == 3
+    assert calls == ["refuse", "caught", "caught", "caught"]
+
+
+def test_a_result_that_cannot_be_stored_fails_the_run_once() -> None:
+    @durable_workflow(name="retries.unstorable", retry=AT_ONCE)
+    def unstorable(ctx: Context) -> Any:
+        calls.append(ctx.attempt)
+        return {"client": object()}
+
+    run = unstorable.enqueue()
+    run_until_idle()
+    error = failed(run)
+    assert error["type"] == "django_durable.exceptions.PayloadError"
+    assert "result['client']" in error["message"]
+    assert calls == [1]
+
+
+def test_a_suspension_that_was_swallowed_is_told() -> None:
+    @durable_workflow(name="retries.swallowing", retry=AT_ONCE)
+    def swallowing(ctx: Context) -> str:
+        calls.append(ctx.attempt)
+        try:
+            ctx.sleep("nap", 60)
+        except BaseException:
+            return "swallowed"
+        return "awake"
+
+    run = swallowing.enqueue()
+    run_until_idle()
+    error = failed(run)
+    assert error["type"] == "django_durable.exceptions.SuspensionSwallowed"
+    assert "'nap'" in error["message"]
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseExceptionGroup("g", [KeyboardInterrupt()])]
+)
+def test_a_body_that_raises_a_base_exception_is_no_run_that_hangs(error: BaseException) -> None:
+    errors[:] = [error]
+    run = once.enqueue()
+    run_until_idle()
+    assert failed(run)["type"] == type(error).__name__

@@ -1,0 +1,295 @@
+"""Redis that is down, hung, full of somebody else's data or asleep: costs time, never an error, never a run."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+from django_redis import get_redis_connection
+
+from django_durable.core.ids import uuid7
+from django_durable.queues import Ready
+from django_durable.queues import redis as redis_queue
+from django_durable.queues.redis import RedisQueue
+from tests.processes import wait_until
+from tests.servers import RedisServer
+
+PREFIX = "faults"
+KEY = f"{PREFIX}:{{default}}:normal"
+PUSH_LIMIT = 0.5
+
+
+@pytest.fixture
+def queue() -> Iterator[RedisQueue]:
+    queue = RedisQueue("default", PREFIX)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis is tried again at once."""
+    monkeypatch.setattr(redis_queue, "BREAK_SECONDS", 0.05)
+
+
+def client() -> Any:
+    return get_redis_connection("default")
+
+
+def ready(priority: int = 0) -> Ready:
+    return Ready(uuid7(), "default", priority)
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.monotonic()
+    result = call()
+    return result, time.monotonic() - begun
+
+
+# --- down ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["never connected", "connected before"])
+def test_a_push_while_redis_is_down_costs_next_to_nothing(
+    queue: RedisQueue, redis_server: RedisServer, used: bool, caplog: pytest.LogCaptureFixture
+):
+    if used:
+        queue.push([ready()])
+        assert queue.length("default") == 1
+    redis_server.kill()
+    for _ in range(3):
+        result, took = timed(lambda: queue.push([ready()]))
+        assert result is None
+        assert took < PUSH_LIMIT
+    assert queue.gives_hints is False
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_while_redis_is_down_a_pop_waits_its_time_and_says_that_it_gives_no_hints(
+    queue: RedisQueue, redis_server: RedisServer
+):
+    redis_server.kill()
+    assert queue.pop(["default"], 10, 0.1) == []
+    assert queue.gives_hints is False
+    popped, took = timed(lambda: queue.pop(["default"], 10, 0.2))
+    assert popped == []
+    # The claimer asks the database after each pop: it must not spin.
+    assert 0.15 <= took < PUSH_LIMIT
+
+
+def test_while_redis_is_down_nobody_can_tell_the_length(queue: RedisQueue, redis_server: RedisServer):
+    redis_server.kill()
+    assert queue.length("default") == 0
+    assert queue.gives_hints is False
+
+
+def test_a_closed_queue_does_not_wait_for_redis(queue: RedisQueue, redis_server: RedisServer):
+    redis_server.kill()
+    queue.pop(["default"], 10, 0.01)
+    queue.close()
+    assert timed(lambda: queue.pop(["default"], 10, 30))[1] < PUSH_LIMIT
+
+
+def test_when_redis_is_back_the_queue_is_back_by_itself(queue: RedisQueue, redis_server: RedisServer, hurried: None):
+    queue.push([ready()])
+    redis_server.kill()
+    queue.push([ready()])
+    assert queue.pop(["default"], 10, 0.01) == []
+    redis_server.start()
+    run = ready()
+
+    def pushed_and_popped() -> Any:
+        queue.push([run])
+        return queue.pop(["default"], 10, 0.05)
+
+    found = wait_until(pushed_and_popped, message="the queue to be back")
+    assert set(found) == {run.id}
+    assert queue.gives_hints
+
+
+def test_a_restart_between_two_calls_is_not_noticed(queue: RedisQueue, redis_server: RedisServer, hurried: None):
+    queue.push([ready()])
+    assert len(queue.pop(["default"], 10, 1)) == 1
+    redis_server.kill()
+    redis_server.start()
+    run = ready()
+
+    def popped() -> Any:
+        queue.push([run])
+        return queue.pop(["default"], 10, 0.05)
+
+    assert set(wait_until(popped, message="a pop after the restart")) == {run.id}
+
+
+def test_a_redis_that_dies_under_a_waiting_pop_ends_it(queue: RedisQueue, redis_server: RedisServer):
+    with ThreadPoolExecutor(1) as pool:
+        popping = pool.submit(queue.pop, ["default"], 10, 30.0)
+        wait_until(
+            lambda: popping.done() or any(one["cmd"] == "blpop" for one in client().client_list()),
+            message="the pop to wait in Redis",
+        )
+        redis_server.kill()
+        assert popping.result(5) == []
+
+
+# --- hung ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hung(redis_server: RedisServer) -> Iterator[Callable[[], None]]:
+    process = redis_server._process
+    assert process is not None
+    yield lambda: process.signal(signal.SIGSTOP)
+    process.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["never connected", "connected before"])
+def test_a_push_to_a_redis_that_does_not_answer_gives_up_soon(queue: RedisQueue, hung: Callable[[], None], used: bool):
+    if used:
+        queue.push([ready()])
+    hung()
+    result, took = timed(lambda: queue.push([ready()]))
+    assert result is None
+    assert took < PUSH_LIMIT
+    # And the next ones do not even try.
+    assert timed(lambda: queue.push([ready()]))[1] < 0.05
+
+
+def test_a_pop_from_a_redis_that_does_not_answer_gives_up_and_the_database_is_asked(
+    queue: RedisQueue, hung: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(redis_queue, "BLOCK_SECONDS", 0.1)
+    monkeypatch.setattr(redis_queue, "HANG_SECONDS", 0.2)
+    hung()
+    popped, took = timed(lambda: queue.pop(["default"], 10, 30))
+    assert popped == []
+    assert took < 2
+    assert queue.gives_hints is False
+
+
+# --- foreign data ----------------------------------------------------------------------------
+
+
+GARBAGE = [b"", b"no id", b"\xff\xfe", b"0" * 31, b"x" * 100_000, b'{"id": 1}']
+
+
+def test_what_is_no_id_is_dropped(queue: RedisQueue, caplog: pytest.LogCaptureFixture):
+    """Whoever can write to Redis can only say ids; everything else is for the log, without what it said."""
+    run = ready()
+    client().rpush(KEY, *GARBAGE, str(run.id))
+    popped = wait_until(lambda: queue.pop(["default"], 100, 0.05), message="the id")
+    assert popped == [run.id]
+    assert queue.pop(["default"], 100, 0.01) == []
+    assert len(caplog.records) == len(GARBAGE)
+    assert not [record for record in caplog.records if "xxx" in record.getMessage()]
+    assert queue.gives_hints
+
+
+def test_a_key_of_another_type_is_as_good_as_no_redis(queue: RedisQueue, caplog: pytest.LogCaptureFixture):
+    client().set(KEY, "a string")
+    queue.push([ready()])
+    assert queue.gives_hints is False
+    assert queue.pop(["default"], 10, 0.01) == []
+    assert len(caplog.records) == 1
+    assert client().get(KEY) == b"a string"
+
+
+def test_a_pop_of_a_key_of_another_type_raises_nothing(queue: RedisQueue, hurried: None):
+    client().set(KEY, "a string")
+    assert queue.pop(["default"], 10, 0.05) == []
+    assert queue.gives_hints is False
+    wait_until(lambda: queue.gives_hints, message="the pause to be over")
+    assert queue.length("default") == 0
+    client().delete(KEY)
+    run = ready()
+
+    def popped() -> Any:
+        queue.push([run])
+        return queue.pop(["default"], 10, 0.05)
+
+    assert set(wait_until(popped, message="a pop after the key is gone")) == {run.id}
+
+
+def test_a_list_does_not_grow_for_ever(queue: RedisQueue, monkeypatch: pytest.MonkeyPatch):
+    """And keeps those that were there first: the sweep finds the others."""
+    monkeypatch.setattr(redis_queue, "LIST_LIMIT", 5)
+    runs = [ready() for _ in range(8)]
+    queue.push(runs[:4])
+    queue.push(runs[4:])
+    assert queue.length("default") == 5
+    assert queue.pop(["default"], 10, 1) == [run.id for run in runs[:5]]
+
+
+def test_redis_holds_nothing_but_ids(queue: RedisQueue):
+    runs = [ready(priority) for priority in (-1, 0, 1)]
+    queue.push(runs)
+    keys = sorted(key.decode() for key in client().keys("*"))
+    assert keys == sorted(f"{PREFIX}:{{default}}:{band}" for band in redis_queue.BANDS)
+    held = {value.decode() for key in keys for value in client().lrange(key, 0, -1)}
+    assert held == {str(run.id) for run in runs}
+
+
+# --- idle ------------------------------------------------------------------------------------
+
+
+def test_an_idle_pop_is_no_failure_however_short_the_alias_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """redis-py 8 gives up an answer after 5 s by default, an alias may say less: idle pops would look like faults."""
+    monkeypatch.setattr(redis_queue, "BLOCK_SECONDS", 0.6)
+    default = settings.CACHES["default"]
+    # Another url, because django-redis keeps a pool for each url.
+    location = f"{default['LOCATION']}&client_name=short"
+    short = {**default, "LOCATION": location, "OPTIONS": {"SOCKET_TIMEOUT": 0.1}}
+    with override_settings(CACHES={**settings.CACHES, "short": short}):
+        assert get_redis_connection("short").connection_pool.connection_kwargs["socket_timeout"] == 0.1
+        queue = RedisQueue("short", PREFIX)
+        popped, took = timed(lambda: queue.pop(["default"], 10, 30))
+        queue.close()
+    assert popped == []
+    assert 0.55 <= took < 5
+    assert queue.gives_hints
+    assert not caplog.records
+
+
+def test_the_sockets_have_the_time_that_their_use_needs(queue: RedisQueue):
+    """Whatever the cache alias says: its own sockets serve a cache, and are shared by all who use it."""
+    queue.push([ready()])
+    queue.pop(["default"], 1, 0.01)
+    pools = [one.connection_pool for one in queue._clients.values()]
+    given = sorted(pool.connection_kwargs["socket_timeout"] for pool in pools)
+    assert given == [redis_queue.PUSH_SECONDS, redis_queue.BLOCK_SECONDS + redis_queue.HANG_SECONDS]
+    assert given[1] > redis_queue.BLOCK_SECONDS
+    assert client().connection_pool not in pools
+
+
+def test_a_closed_queue_keeps_no_connection(queue: RedisQueue):
+    before = len(client().client_list())
+    queue.push([ready()])
+    queue.pop(["default"], 1, 0.01)
+    assert len(client().client_list()) == before + 2
+    queue.close()
+    wait_until(lambda: len(client().client_list()) == before, message="the connections to be gone")
+
+
+def test_threads_may_push_at_once(queue: RedisQueue):
+    runs = [[ready() for _ in range(20)] for _ in range(8)]
+    barrier = threading.Barrier(8)
+
+    def push(mine: list[Ready]) -> None:
+        barrier.wait(5)
+        for run in mine:
+            queue.push([run])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(push, runs))
+    assert queue.length("default") == 160
+    assert set(queue.pop(["default"], 1000, 1)) == {run.id for mine in runs for run in mine}

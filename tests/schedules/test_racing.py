@@ -1,0 +1,192 @@
+"""Several workers and one schedule: threads with connections of their own, and real processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from django.db import OperationalError, connection, connections, transaction
+
+from django_durable.models import Fire, Run, Schedule
+from django_durable.worker.loops.fire import Fire as FireLoop
+from tests.processes import Worker, wait_until
+from tests.schedules.making import (
+    HOUR,
+    at,
+    code_of,
+    end,
+    fire_loop,
+    fires,
+    fresh,
+    make_schedule,
+    make_workflow,
+    move_to,
+    outcomes,
+    runs,
+)
+from tests.store.parallel import Threads, answer
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+
+NOON = at("2040-05-01T12:00:00")
+WORKERS = 4
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    with Threads() as started:
+        yield started
+
+
+def together(threads: Threads, loops: list[FireLoop], ticks: int = 1) -> None:
+    """Each loop ticks in a thread of its own, on its own connection, all from the same moment on."""
+    barrier = threading.Barrier(len(loops))
+
+    def tick(loop: FireLoop) -> None:
+        barrier.wait(10)
+        for _ in range(ticks):
+            loop.tick()
+
+    for started in [threads.start(tick, loop) for loop in loops]:
+        answer(started)
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow", "queue", "cancel_previous"])
+def test_workers_that_tick_together_start_one_run_for_each_instant(threads: Threads, overlap: str) -> None:
+    move_to(NOON - timedelta(minutes=1))
+    row = make_schedule(overlap=overlap)
+    loops = [fire_loop() for _ in range(WORKERS)]
+    for hour in range(10):
+        move_to(NOON + hour * HOUR)
+        together(threads, loops)
+        end("succeeded")
+        assert len(runs()) == hour + 1
+    assert fires(row) == [(NOON + hour * HOUR, "fired") for hour in range(10)]
+
+
+def test_workers_share_many_schedules_and_miss_none(threads: Threads) -> None:
+    move_to(NOON - timedelta(minutes=1))
+    rows = [make_schedule(name=f"schedule {number}") for number in range(20)]
+    loops = [fire_loop() for _ in range(WORKERS)]
+    move_to(NOON)
+    together(threads, loops, ticks=3)
+    assert [outcomes(row) for row in rows] == [["fired"]] * 20
+    assert len(runs()) == 20
+
+
+def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
+    move_to(NOON - timedelta(minutes=1))
+    row = make_schedule(catch_up="all", overlap="allow")
+    loops = [fire_loop() for _ in range(WORKERS)]
+    move_to(NOON + 7 * 24 * HOUR)
+    together(threads, loops, ticks=10)
+    assert fires(row) == [(NOON + hour * HOUR, "fired") for hour in range(7 * 24 + 1)]
+    assert len(runs()) == 7 * 24 + 1
+
+
+def test_a_schedule_that_another_worker_holds_is_left_to_it(threads: Threads) -> None:
+    if connection.vendor == "sqlite":
+        return  # there the second worker waits for the write lock, and then finds the instant fired
+    move_to(NOON - timedelta(minutes=1))
+    row, other = make_schedule(), make_schedule(name="other")
+    loop = fire_loop()
+    move_to(NOON)
+    with transaction.atomic():
+        Schedule.objects.select_for_update().get(pk=row.pk)
+        answer(threads.start(loop.tick))
+        assert outcomes(other) == ["fired"] and outcomes(row) == []
+    loop.tick()
+    assert outcomes(row) == ["fired"]
+
+
+def test_a_run_that_a_web_transaction_holds_does_not_stop_the_other_schedules(threads: Threads) -> None:
+    if connection.vendor == "sqlite":
+        return  # one writer: there everybody waits for that transaction
+    move_to(NOON - timedelta(minutes=1))
+    row = make_schedule(overlap="cancel_previous")
+    loop = fire_loop()
+    move_to(NOON)
+    loop.tick()
+    other = make_schedule(name="other", next_fire_at=NOON + HOUR + timedelta(seconds=1))
+    move_to(NOON + HOUR + timedelta(seconds=2))
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=runs()[0].pk)
+        answer(threads.start(loop.tick))
+        assert outcomes(other) == ["fired"] and outcomes(row) == ["fired"]
+    loop.tick()
+    assert outcomes(row) == ["fired", "fired"]
+    assert [run.status for run in Run.objects.filter(pk__in=Fire.objects.filter(schedule=row).values("run_id"))] == [
+        "cancelled",
+        "queued",
+    ]
+
+
+def test_workers_that_start_together_make_each_row_once(threads: Threads) -> None:
+    crons = [f"{minute} * * * *" for minute in range(20)]
+    barrier = threading.Barrier(WORKERS)
+
+    def start() -> list[int]:
+        code = code_of(make_workflow(*crons))
+        barrier.wait(10)
+        code.tick()
+        return code.ids
+
+    ids = [answer(started) for started in [threads.start(start) for _ in range(WORKERS)]]
+    assert Schedule.objects.count() == 20
+    assert all(one == ids[0] and len(one) == 20 for one in ids)
+
+
+def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() -> None:
+    move_to(NOON - timedelta(minutes=1))
+    rows = [make_schedule(name=name) for name in ("deleted", "disabled")]
+    loop = fire_loop()
+    look = type(loop)._fire_alone
+
+    class Slow(FireLoop):
+        def _fire_alone(self, one: object) -> None:
+            Schedule.objects.filter(name="deleted").delete()
+            Schedule.objects.filter(name="disabled").update(enabled=False)
+            look(self, one)  # type: ignore[arg-type]
+
+    loop.__class__ = Slow
+    move_to(NOON)
+    loop.tick()
+    assert runs() == [] and not fresh(rows[1]).enabled
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    if connection.vendor == "sqlite":
+        return  # there is no connection to lose
+    move_to(NOON - timedelta(minutes=1))
+    row, loop = make_schedule(), fire_loop()
+    move_to(NOON)
+    pid = connection.connection.info.backend_pid
+    with connections["default"].copy().cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+        cursor.db.close()
+    with pytest.raises(OperationalError, match=r"terminat|closed"):
+        loop.tick()
+    loop.tick()
+    assert outcomes(row) == ["fired"]
+
+
+def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() -> None:
+    row = make_schedule("* * * * * *", workflow="app.doubling", input='{"number": 4}', overlap="allow")
+    workers = [Worker("--concurrency", "4"), Worker("--concurrency", "4")]
+    ended = Run.objects.filter(workflow="app.doubling", status="succeeded")
+    wait_until(lambda: ended.count() >= 5, 40, "five runs by schedule to succeed")
+    assert [worker.stop() for worker in workers] == [0, 0]
+    fired = Fire.objects.filter(schedule=row, outcome="fired").order_by("scheduled_for")
+    instants = [fire.scheduled_for for fire in fired]
+    assert len({fire.run_id for fire in fired}) == len(instants) == Run.objects.count()
+    assert all(later - one == timedelta(seconds=1) for one, later in pairwise(instants[1:]))
+
+
+def test_a_burst_fires_what_is_due() -> None:
+    row = make_schedule("0 0 1 1 *", workflow="app.doubling", input='{"number": 4}')
+    Schedule.objects.filter(pk=row.pk).update(next_fire_at=row.next_fire_at - timedelta(days=1000))
+    assert Worker("--burst").wait() == 0
+    assert Run.objects.get().status == "succeeded"

@@ -1,0 +1,261 @@
+"""Races inside one statement: somebody commits between its snapshot and its row lock. PostgreSQL checks again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pytest
+from django.db import connection, transaction
+
+from django_durable.core.clock import DatabaseClock
+from django_durable.core.journal import Write
+from django_durable.core.outcomes import Completed, Released, Suspended
+from django_durable.core.states import Status
+from django_durable.queues.ready import Ready
+from django_durable.store import recovery, transitions
+from django_durable.store.claiming import claim_ids, claim_next
+from django_durable.store.committing import write_batch
+from django_durable.store.database import Database, PrivateDatabase, Row
+from django_durable.store.transitions import Verb
+from tests.store.conftest import Connect
+from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
+from tests.store.rows import (
+    LEASE,
+    PAST,
+    at,
+    claim,
+    claimant,
+    entries,
+    event_entry,
+    fresh,
+    make_run,
+    payload,
+    running,
+    send,
+    status_of,
+    step_entry,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+T = TypeVar("T")
+GATE = 20_260_101
+
+
+class Gated(PrivateDatabase):
+    """Its first statement with ``where`` in it stops at a gate: after it took its snapshot, before it locks a row."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        before, found, after = sql.partition(self._where)
+        if found:
+            # An InitPlan: worked out when the first row is looked at, which is after the snapshot.
+            sql = f"{before}WHERE (SELECT pg_advisory_xact_lock({GATE}) IS NOT NULL) AND {found[6:]}{after}"
+        return super().rows(sql, **parameters)
+
+
+@pytest.fixture
+def between(connect: Connect, threads: Threads) -> Iterator[Callable[..., Any]]:
+    """Runs a call up to the gate, then what comes between, then the rest of the call; what the call returned."""
+    keeper, watching = connect(), connect()
+    opened: list[Gated] = []
+
+    def drive(where: str, call: Callable[[Database], T], meanwhile: Callable[[], object]) -> T:
+        assert where.startswith("WHERE ")
+        gated = Gated(where)
+        opened.append(gated)
+        with keeper.transaction():
+            keeper.rows(f"SELECT pg_advisory_xact_lock({GATE})")
+            future = threads.start(call, gated)
+            wait_until_blocked(watching, session(keeper))
+            meanwhile()
+            assert not future.done()
+        return answer(future)
+
+    yield drive
+    for gated in opened:
+        gated.close()
+
+
+def test_a_heartbeat_just_before_the_reap_wins(db: PrivateDatabase, between: Callable[..., Any]):
+    [claimed] = claim(db, make_run(), lease=-5)
+    taken = between(
+        "WHERE r.status = 'running'",
+        lambda gated: recovery.reap(gated, 10, lease=LEASE, max_crashes=3),
+        lambda: recovery.renew(db, [claimed.lease], lease=LEASE),
+    )
+    assert taken == []
+    assert fresh(claimed.run_id).lease_token == claimed.lease.token
+    assert len(recovery.reap(db, 10, lease=LEASE, max_crashes=3)) == 0
+
+
+def test_a_completion_just_before_the_reap_wins(db: PrivateDatabase, between: Callable[..., Any]):
+    [claimed] = claim(db, make_run(), lease=-5)
+    taken = between(
+        "WHERE r.status = 'running'",
+        lambda gated: recovery.reap(gated, 10, lease=LEASE, max_crashes=3),
+        lambda: write_batch(db, [(claimed.lease, Write(outcome=Completed("1")))]),
+    )
+    assert taken == []
+    assert status_of(claimed.run_id) == Status.SUCCEEDED
+
+
+def test_a_reap_just_before_the_fence_wins(db: PrivateDatabase, between: Callable[..., Any]):
+    [claimed] = claim(db, make_run(), lease=-5)
+    receipts = between(
+        "WHERE r.lease_token = i.token",
+        lambda gated: write_batch(gated, [(claimed.lease, Write(entries(step_entry()), outcome=Completed("1")))]),
+        lambda: recovery.reap(db, 10, lease=LEASE, max_crashes=3),
+    )
+    assert receipts[claimed.run_id].is_lost
+    run = fresh(claimed.run_id)
+    assert (run.status, run.journal.count(), payload(run, "output")) == (Status.QUEUED, 0, None)
+
+
+def test_a_cancellation_between_snapshot_and_fence_wins_over_the_outcome(
+    db: PrivateDatabase, between: Callable[..., Any]
+):
+    claimed = running(db)
+    receipts = between(
+        "WHERE r.lease_token = i.token",
+        lambda gated: write_batch(gated, [(claimed.lease, Write(outcome=Completed("1")))]),
+        lambda: transitions.cancel(Database(), [claimed.run_id], Verb()),
+    )
+    assert receipts[claimed.run_id].status == Status.CANCELLED
+    assert receipts[claimed.run_id].cancelling
+    assert status_of(claimed.run_id) == Status.CANCELLED
+
+
+@pytest.mark.parametrize("by", ["id", "best first"])
+def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, between: Callable[..., Any], by: str):
+    run = make_run()
+    winner = []
+
+    def take(session: Database) -> Any:
+        if by == "id":
+            return claim_ids(session, claimant(), [run.pk], lease=LEASE, time=DatabaseClock())
+        return claim_next(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
+
+    where = "WHERE id = ANY(%(ids)s)" if by == "id" else "WHERE status = 'queued'"
+    assert between(where, take, lambda: winner.extend(take(db))) == []
+    assert fresh(run).lease_token == winner[0].lease.token
+    assert fresh(run).claims == 1
+
+
+def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase, between: Callable[..., Any]):
+    """A claim that read the journal itself would see an event that is consumed, and wait for it for ever."""
+    first = running(db)
+    write_batch(db, [(first.lease, Write(entries(event_entry()), outcome=Released()))])
+    event = send(first.run_id)
+
+    def another_claims_consumes_and_hands_back() -> None:
+        [second] = claim_ids(db, claimant(), [first.run_id], lease=LEASE, time=DatabaseClock())
+        write = Write(entries(step_entry("later", seq=2)), consumed={event.pk: "wait packed"}, outcome=Released())
+        write_batch(db, [(second.lease, write)])
+
+    [third] = between(
+        "WHERE id = ANY(%(ids)s)",
+        lambda gated: claim_ids(gated, claimant(), [first.run_id], lease=LEASE, time=DatabaseClock()),
+        another_claims_consumes_and_hands_back,
+    )
+    assert third.claims == 3
+    assert set(third.journal.entries) == {"wait packed", "later"}
+    assert third.journal.take_event("packed") is None
+
+
+def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: PrivateDatabase, between: Callable[..., Any]):
+    """At the snapshot nobody had ever claimed it; the claim counts on the newest row."""
+    run = make_run()
+
+    def another_claims_and_hands_back() -> None:
+        [first] = claim(db, run)
+        write_batch(db, [(first.lease, Write(entries(step_entry()), outcome=Released()))])
+
+    [second] = between(
+        "WHERE id = ANY(%(ids)s)",
+        lambda gated: claim_ids(gated, claimant(), [run.pk], lease=LEASE, time=DatabaseClock()),
+        another_claims_and_hands_back,
+    )
+    assert second.claims == 2
+    assert set(second.journal.entries) == {"step"}
+
+
+def test_a_promotion_leaves_a_run_that_was_claimed_meanwhile(db: PrivateDatabase, between: Callable[..., Any]):
+    run = make_run(Status.WAITING, wake_at=at(PAST))
+    promoted = between(
+        "WHERE status IN ('scheduled', 'waiting')",
+        lambda gated: recovery.promote(gated, 10),
+        lambda: claim_next(db, claimant(), 10, lease=LEASE, time=DatabaseClock()),
+    )
+    assert promoted == []
+    assert status_of(run) == Status.RUNNING
+
+
+def test_a_promotion_leaves_a_run_that_sleeps_anew(db: PrivateDatabase, between: Callable[..., Any]):
+    run = make_run(Status.WAITING, wake_at=at(PAST))
+
+    def wakes_and_sleeps_again() -> None:
+        type(run).objects.filter(pk=run.pk).update(wake_at=at(timedelta(hours=1)))
+
+    promoted = between(
+        "WHERE status IN ('scheduled', 'waiting')", lambda gated: recovery.promote(gated, 10), wakes_and_sleeps_again
+    )
+    assert promoted == []
+    assert status_of(run) == Status.WAITING
+
+
+# --- projects whose default is another isolation ---------------------------------------------
+
+
+@pytest.fixture(params=["REPEATABLE_READ", "SERIALIZABLE"])
+def isolation(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
+    """What the project's own connections begin their transactions with."""
+    from django.db.backends.postgresql.psycopg_any import IsolationLevel
+
+    options = connection.settings_dict["OPTIONS"]
+    options["isolation_level"] = IsolationLevel[request.param]
+    connection.close()
+    yield request.param.replace("_", " ").lower()
+    del options["isolation_level"]
+    connection.close()
+
+
+def test_a_wake_that_had_to_wait_for_the_row_is_not_refused(isolation: str, connect: Connect, threads: Threads):
+    """On its snapshot from before the wait it would fail with a serialization error, and the run would sleep on."""
+    suspending, watching = Hooked(), connect()
+    claimed = running(suspending)
+    waking: list[Future[list[Ready]]] = []
+
+    def send_and_wake() -> list[Ready]:
+        send(claimed.run_id)
+        return recovery.wake(Database(), claimed.run_id)
+
+    def meanwhile() -> None:
+        waking.append(threads.start(send_and_wake))
+        wait_until_blocked(watching, session(suspending))
+
+    suspending.after["SET status = CASE WHEN"] = meanwhile
+    write = Write(entries(event_entry()), outcome=Suspended("event:packed"))
+    assert write_batch(suspending, [(claimed.lease, write)])[claimed.run_id].status == Status.WAITING
+    suspending.close()
+    assert answer(waking[0]) == [Ready(claimed.run_id, "default", 0)]
+    assert status_of(claimed.run_id) == Status.QUEUED
+
+
+def test_a_wake_does_not_change_what_the_caller_begins_afterwards(isolation: str):
+    recovery.wake(Database(), make_run(Status.WAITING).pk)
+    with transaction.atomic():
+        assert Database().rows("SHOW transaction_isolation") == [(isolation,)]
+        recovery.wake(Database(), make_run(Status.WAITING).pk)
+
+
+def test_the_engines_own_transactions_are_read_committed(isolation: str, db: PrivateDatabase):
+    assert db.rows("SHOW transaction_isolation") == [("read committed",)]
+    with db.transaction():
+        assert db.rows("SHOW transaction_isolation") == [("read committed",)]

@@ -1,0 +1,37 @@
+"""The examples of docs/testing.md do what they say: here the tests in them run, not only their definitions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import TestCase
+
+from django_durable.testing import TravelClock
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "testing.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+@pytest.mark.django_db
+def test_block(number: int, run_until_idle: Callable[..., int], durable_clock: TravelClock) -> None:
+    names: dict[str, Any] = {"__name__": f"docs_testing_{number}"}
+    exec(compile(BLOCKS[number], f"{PAGE.name}, block {number}", "exec"), names)  # noqa: S102
+    cases = [value for value in names.values() if isinstance(value, type) and issubclass(value, TestCase)]
+    suite = unittest.TestSuite(
+        unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in cases if case is not TestCase
+    )
+    result = unittest.TestResult()
+    suite.run(result)
+    assert result.wasSuccessful(), [text for _, text in result.failures + result.errors]
+    functions = [value for name, value in names.items() if name.startswith("test_")]
+    for function in functions:
+        given = {"run_until_idle": run_until_idle, "durable_clock": durable_clock}
+        function(**{name: given[name] for name in inspect.signature(function).parameters})
+    assert result.testsRun or functions

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+
+from django_durable.core import clock
+from django_durable.store.database import PrivateDatabase
+
+# What only PostgreSQL has: rows that somebody holds.
+collect_ignore_glob = ["test_postgres_*.py"] if settings.BACKEND == "sqlite" else []
+
+Connect = Callable[[], PrivateDatabase]
+
+
+@pytest.fixture
+def connect(transactional_db: None) -> Iterator[Connect]:
+    """Makes connections of their own, as each part of a worker process has one."""
+    made: list[PrivateDatabase] = []
+
+    def one() -> PrivateDatabase:
+        made.append(PrivateDatabase())
+        return made[-1]
+
+    yield one
+    for db in made:
+        db.close()
+
+
+@pytest.fixture
+def db(connect: Connect) -> PrivateDatabase:
+    return connect()
+
+
+@pytest.fixture
+def travel() -> Iterator[Callable[[float], None]]:
+    """Moves the clock of this process and of its statements on, by seconds."""
+
+    def on(seconds: float) -> None:
+        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
+
+    yield on
+    clock.set_offset(timedelta(0))

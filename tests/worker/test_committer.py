@@ -1,0 +1,236 @@
+"""Group commit: who leads, who is in which batch, and what becomes of the writes that cannot be made durable."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db.utils import IntegrityError, OperationalError
+
+from django_durable.core import clock
+from django_durable.core.journal import Write
+from django_durable.core.lease import Lease
+from django_durable.models import JournalEntry
+from django_durable.store import committing
+from django_durable.store.committing import Receipt
+from django_durable.store.database import PrivateDatabase
+from django_durable.worker import committer as module
+from django_durable.worker.committer import Committer
+from tests.processes import wait_until
+from tests.store.rows import entries, running, step_entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Batches = list[list[UUID]]
+
+
+class Store:
+    """Stands before ``write_batch``: notes every batch, holds the next one up, lets it fail."""
+
+    def __init__(self) -> None:
+        self.batches: Batches = []
+        self.errors: list[Exception] = []
+        self.is_open = threading.Event()
+        self.is_open.set()
+
+    def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]], **options: Any) -> Any:
+        self.batches.append([lease.run_id for lease, _ in writes])
+        assert self.is_open.wait(20)
+        if self.errors:
+            raise self.errors.pop(0)
+        return committing.write_batch(db, writes, **options)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    store = Store()
+    monkeypatch.setattr(module, "write_batch", store)
+    yield store
+    store.is_open.set()
+
+
+@pytest.fixture
+def leaders() -> list[str]:
+    """The threads that told of durable writes: those that led the commits."""
+    return []
+
+
+@pytest.fixture
+def committer(db: PrivateDatabase, leaders: list[str]) -> Iterator[Committer]:
+    committer = Committer(db, lambda *_: leaders.append(threading.current_thread().name))
+    yield committer
+    committer.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(24, thread_name_prefix="writer") as pool:
+        yield pool
+
+
+@pytest.fixture
+def lease(connect: Callable[[], PrivateDatabase]) -> Callable[[], Lease]:
+    db = connect()
+    return lambda: running(db).lease
+
+
+def a_step(path: str = "step", **columns: Any) -> Write:
+    entry = step_entry(path)
+    for name, value in columns.items():
+        setattr(entry, name, value)
+    return Write(entries(entry))
+
+
+def paths(lease: Lease) -> list[str]:
+    return list(JournalEntry.objects.filter(run_id=lease.run_id).order_by("path").values_list("path", flat=True))
+
+
+def gather(committer: Committer, store: Store, pool: ThreadPoolExecutor, leases: Sequence[Lease]) -> Future[Receipt]:
+    """Let a first commit hang, and wait until all the others are in line behind it."""
+    first, *others = leases
+    store.is_open.clear()
+    leading = pool.submit(committer.write, first, a_step())
+    wait_until(lambda: store.batches, message="the first batch")
+    for one in others:
+        pool.submit(committer.write, one, a_step())
+    wait_until(lambda: len(committer._items) == len(others), message="the others in line")
+    return leading
+
+
+def test_a_lone_writer_leads_its_own_commit(
+    committer: Committer, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    mine = lease()
+    receipt = committer.write(mine, a_step())
+    assert (receipt.is_held, receipt.is_lost) == (True, False)
+    assert paths(mine) == ["step"]
+    assert leaders == [threading.current_thread().name]
+
+
+def test_what_gathers_during_a_commit_goes_into_the_next_one(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    leases = [lease() for _ in range(6)]
+    leading = gather(committer, store, pool, leases)
+    store.is_open.set()
+    assert leading.result(10).is_held
+    wait_until(lambda: len(leaders) == 6, message="all writes")
+    assert [len(batch) for batch in store.batches] == [1, 5]
+    assert store.batches[1] == [one.run_id for one in leases[1:]]
+    # The first leader does not work for the others any longer than for itself.
+    assert len(set(leaders)) == 2
+
+
+def test_coroutines_are_led_by_the_committers_own_thread(
+    committer: Committer, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    mine = lease()
+    assert asyncio.run(committer.awrite(mine, a_step())).is_held
+    assert leaders == ["durable-committer"]
+
+
+def test_threads_and_coroutines_share_commits(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    """Leadership goes back and forth between both sorts; nobody is left waiting."""
+    threaded, looped = [lease() for _ in range(10)], [lease() for _ in range(10)]
+
+    def steps(mine: Lease) -> None:
+        for turn in range(10):
+            assert committer.write(mine, a_step(f"{turn}")).is_held
+
+    async def asteps(mine: Lease) -> None:
+        for turn in range(10):
+            assert (await committer.awrite(mine, a_step(f"{turn}"))).is_held
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asteps(mine) for mine in looped))
+
+    futures = [pool.submit(steps, mine) for mine in threaded]
+    asyncio.run(asyncio.wait_for(all_of_them(), 30))
+    for future in futures:
+        future.result(30)
+    assert JournalEntry.objects.count() == 200
+    assert all(len(batch) == len(set(batch)) for batch in store.batches)
+    assert len(store.batches) < 200
+    assert "durable-committer" in leaders
+
+
+def test_each_run_is_in_a_batch_once(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
+    mine, other = lease(), lease()
+    gather(committer, store, pool, [lease(), other])
+    branches = [pool.submit(committer.write, mine, a_step(path)) for path in ("a", "b")]
+    wait_until(lambda: len(committer._items) == 3, message="both branches in line")
+    store.is_open.set()
+    assert all(branch.result(10).is_held for branch in branches)
+    assert paths(mine) == ["a", "b"]
+    assert store.batches[1:] == [[other.run_id, mine.run_id], [mine.run_id]]
+
+
+def test_a_value_that_the_database_refuses_fails_alone(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
+    good = [lease() for _ in range(6)]
+    gather(committer, store, pool, good)
+    bad = pool.submit(committer.write, lease(), a_step(seq=None))
+    wait_until(lambda: len(committer._items) == 6, message="the bad one in line")
+    store.is_open.set()
+    with pytest.raises(IntegrityError):
+        bad.result(10)
+    wait_until(lambda: JournalEntry.objects.count() == 6, message="the good ones")
+    assert {entry.run_id for entry in JournalEntry.objects.all()} == {one.run_id for one in good}
+
+
+def test_an_error_of_our_own_does_not_leave_anybody_waiting(
+    committer: Committer, store: Store, lease: Callable[[], Lease]
+) -> None:
+    mine = lease()
+    store.errors = [ValueError("a mistake in the store")]
+    with pytest.raises(ValueError, match="a mistake"):
+        committer.write(mine, a_step())
+    assert committer.write(mine, a_step()).is_held
+    store.errors = [ValueError("another")]
+    with pytest.raises(ValueError, match="another"):
+        asyncio.run(committer.awrite(mine, a_step()))
+
+
+def test_a_lost_connection_is_tried_again(committer: Committer, store: Store, lease: Callable[[], Lease]) -> None:
+    mine = lease()
+    store.errors = [OperationalError("gone"), OperationalError("still gone")]
+    assert committer.write(mine, a_step()).is_held
+    assert len(store.batches) == 3
+    assert paths(mine) == ["step"]
+
+
+def test_a_lost_connection_is_tried_until_the_lease_ends(
+    committer: Committer, store: Store, lease: Callable[[], Lease]
+) -> None:
+    mine = lease()
+    mine.ends = clock.monotonic() + 0.3
+    store.errors = [OperationalError("gone")] * 1000
+    assert committer.write(mine, a_step()).is_lost
+    assert clock.monotonic() >= mine.ends
+    # 0.05, 0.1 and 0.2 seconds apart, not in a busy loop.
+    assert 2 <= len(store.batches) <= 4
+    assert paths(mine) == []
+
+
+def test_a_lease_that_is_over_writes_nothing(committer: Committer, store: Store, lease: Callable[[], Lease]) -> None:
+    mine = lease()
+    mine.lose()
+    assert committer.write(mine, a_step()).is_lost
+    assert store.batches == []
+
+
+def test_a_lease_that_somebody_else_has_now_is_lost(committer: Committer, lease: Callable[[], Lease]) -> None:
+    mine = lease()
+    stolen = Lease(mine.run_id, UUID(int=0), mine.ends)
+    assert committer.write(stolen, a_step()).is_lost
+    assert paths(mine) == []

@@ -1,0 +1,232 @@
+"""The loops, tick by tick, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings as django_settings
+from django.db.utils import OperationalError
+from django.utils import timezone
+
+from django_durable.queues import Ready
+from django_durable.queues.database import DatabaseQueue
+from django_durable.store import recovery
+from django_durable.store.database import PrivateDatabase
+from django_durable.worker.loops.base import LoopRunner
+from django_durable.worker.loops.fit import Fit
+from django_durable.worker.loops.isolate import Isolate
+from django_durable.worker.loops.promote import Promote
+from django_durable.worker.loops.reap import Reap
+from django_durable.worker.loops.refill import LOW_WATER, Refill
+from django_durable.worker.loops.sweep import Sweep
+from tests.store.rows import beating, event_entry, fresh, journal_row, make_run, running, send, status_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Travel = Callable[[float], None]
+IS_SQLITE = django_settings.BACKEND == "sqlite"
+LEASE, HEARTBEAT = 30, 10
+
+
+class Heard(DatabaseQueue):
+    """What a list of ids would hold."""
+
+    gives_hints = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[UUID] = []
+
+    def push(self, runs: list[Ready]) -> None:  # type: ignore[override]
+        self.ids += [run.id for run in runs]
+
+    def length(self, queue: str) -> int:
+        return len(self.ids)
+
+
+@pytest.fixture
+def queue() -> Heard:
+    return Heard()
+
+
+# --- the runner ------------------------------------------------------------------------------
+
+
+class Job:
+    """A loop that notes its ticks."""
+
+    def __init__(self, interval: float, *answers: int | Exception) -> None:
+        self.interval = interval
+        self.ticks = 0
+        self._answers = list(answers)
+
+    def tick(self) -> int:
+        self.ticks += 1
+        answer = self._answers.pop(0) if self._answers else 0
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_loop_ticks_at_once_and_then_when_it_is_due(db: PrivateDatabase, travel: Travel) -> None:
+    often, seldom = Job(1), Job(10)
+    runner = LoopRunner(db, [often, seldom], batch=100)
+    for _ in range(10):
+        runner.run_due()
+        runner.run_due()
+        travel(1)
+    assert (often.ticks, seldom.ticks) == (10, 1)
+    runner.run_due()
+    assert seldom.ticks == 2
+
+
+def test_a_full_batch_asks_for_another_tick_at_once(db: PrivateDatabase) -> None:
+    job = Job(10, 100, 100, 99)
+    runner = LoopRunner(db, [job], batch=100)
+    for _ in range(5):
+        runner.run_due()
+    assert job.ticks == 3
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), ValueError("a mistake")])
+def test_a_failing_loop_stops_neither_the_others_nor_itself(
+    error: Exception, db: PrivateDatabase, travel: Travel, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing, other = Job(1, error), Job(1)
+    runner = LoopRunner(db, [failing, other], batch=100)
+    runner.run_due()
+    travel(1)
+    runner.run_due()
+    assert (failing.ticks, other.ticks) == (2, 2)
+    assert "Job" in caplog.text
+
+
+# --- each loop -------------------------------------------------------------------------------
+
+
+def test_promote_queues_what_is_due_and_tells(db: PrivateDatabase, queue: Heard, travel: Travel) -> None:
+    asleep = make_run("waiting")
+    promote = Promote(db, queue)
+    assert promote.tick() == 0
+    travel(3601)
+    assert promote.tick() == 1
+    assert status_of(asleep) == "queued"
+    assert queue.ids == [asleep.pk]
+
+
+def two_ticks(reap: Reap, travel: Travel) -> list[int]:
+    first = reap.tick()
+    travel(HEARTBEAT)
+    return [first, reap.tick()]
+
+
+# On SQLite a live holder may have waited for the write lock: a lapse is seen twice, a heartbeat apart.
+ONE_IS_TAKEN = [0, 1] if IS_SQLITE else [1, 0]
+
+
+def test_reap_takes_a_lapsed_lease_from_a_process_that_lives(db: PrivateDatabase, queue: Heard, travel: Travel) -> None:
+    claim, reap = running(db), Reap(db, queue)
+    beating(leased_by(claim.run_id), ago=timedelta(seconds=-2 * LEASE))
+    assert two_ticks(reap, travel) == [0, 0]
+    travel(LEASE)
+    assert two_ticks(reap, travel) == ONE_IS_TAKEN
+    assert (status_of(claim.run_id), queue.ids) == ("queued", [claim.run_id])
+
+
+def test_reap_gives_nobody_the_run_of_a_dead_process_but_one_that_is_alone(
+    db: PrivateDatabase, queue: Heard, travel: Travel
+) -> None:
+    claim, reap = running(db), Reap(db, queue)
+    travel(LEASE + 1)
+    assert two_ticks(reap, travel) == ONE_IS_TAKEN
+    assert (fresh(claim.run_id).suspect, queue.ids) == (True, [])
+
+
+def test_reap_leaves_a_lease_that_was_renewed_between_its_two_looks(
+    db: PrivateDatabase, queue: Heard, travel: Travel
+) -> None:
+    claim, reap = running(db), Reap(db, queue)
+    beating(leased_by(claim.run_id))
+    travel(LEASE - 1)
+    assert reap.tick() == 0
+    recovery.renew(db, [claim.lease], lease=LEASE)
+    travel(HEARTBEAT)
+    assert reap.tick() == 0
+    assert status_of(claim.run_id) == "running"
+
+
+def leased_by(run_id: UUID) -> UUID:
+    worker = fresh(run_id).leased_by
+    assert worker is not None
+    return worker
+
+
+def test_sweep_wakes_what_nobody_woke(db: PrivateDatabase, queue: Heard) -> None:
+    run, other = make_run("waiting", waiting_on="event:packed"), make_run("waiting", waiting_on="event:packed")
+    for one in (run, other):
+        journal_row(one, event_entry())
+    send(run.pk)
+    sweep = Sweep(db, queue)
+    assert [sweep.tick(), sweep.tick()] == [1, 0]
+    assert (status_of(run), status_of(other), queue.ids) == ("queued", "waiting", [run.pk])
+
+
+def test_refill_puts_lost_ids_back_when_the_list_runs_low(db: PrivateDatabase, queue: Heard) -> None:
+    low, high = make_run(priority=-1), make_run(priority=1)
+    make_run(queue="other")
+    make_run(suspect=True)
+    refill = Refill(db, queue, ["default"])
+    refill.tick()
+    assert queue.ids == [high.pk, low.pk]
+    queue.ids = [uuid4()] * LOW_WATER
+    refill.tick()
+    assert len(queue.ids) == LOW_WATER
+
+
+def test_refill_asks_nobody_where_there_is_no_list(db: PrivateDatabase, queue: Heard) -> None:
+    make_run()
+    queue.gives_hints = False
+    Refill(db, queue, ["default"]).tick()
+    assert queue.ids == []
+
+
+def test_isolate_tells_of_a_suspect(db: PrivateDatabase) -> None:
+    told: list[str] = []
+    isolate = Isolate(db, lambda: told.append("suspects"))
+    make_run()
+    isolate.tick()
+    assert told == []
+    make_run(suspect=True)
+    isolate.tick()
+    assert told == ["suspects"]
+
+
+def test_fit_blocks_what_nobody_has_known_for_a_while(queue: Heard, travel: Travel) -> None:
+    run = make_run(workflow="gone.away", queued_at=timezone.now())
+    # With no worker alive nobody could say what is known.
+    beating(uuid4(), ago=timedelta(seconds=-3 * LEASE), workflows=["app.doubling"])
+    fit = Fit(queue)
+    travel(2 * LEASE - 1)
+    fit.tick()
+    assert status_of(run) == "queued"
+    travel(2)
+    fit.tick()
+    assert (status_of(run), fresh(run).block_reason) == ("blocked", "unknown_workflow")
+
+
+def test_fit_leaves_what_a_worker_knew_until_a_moment_ago(queue: Heard, travel: Travel) -> None:
+    run = make_run(workflow="gone.away")
+    travel(2 * LEASE + 1)
+    beating(uuid4(), ago=timedelta(seconds=-LEASE), workflows=["gone.away"])
+    Fit(queue).tick()
+    assert status_of(run) == "queued"
+
+
+def test_fit_takes_up_what_has_come_back(queue: Heard) -> None:
+    back = make_run("blocked", workflow="app.doubling", block_reason="unknown_workflow")
+    other = make_run("blocked", workflow="gone.away", block_reason="unknown_workflow")
+    assert Fit(queue).tick() == 1
+    assert (status_of(back), status_of(other), queue.ids) == ("queued", "blocked", [back.pk])

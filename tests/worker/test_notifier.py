@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from uuid import UUID, uuid4
+
+import pytest
+from django.db.utils import OperationalError
+
+from django_durable.queues import Ready
+from django_durable.queues.database import DatabaseQueue
+from django_durable.store.database import PrivateDatabase
+from django_durable.worker.notifier import Notifier
+from tests.store.rows import event_entry, fresh, journal_row, make_run, send
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Heard(DatabaseQueue):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[UUID] = []
+
+    def push(self, runs: Sequence[Ready]) -> None:
+        self.ids += [run.id for run in runs]
+
+
+@pytest.fixture
+def queue() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def notifier(db: PrivateDatabase, queue: Heard) -> Iterator[Notifier]:
+    notifier = Notifier(db, queue)
+    notifier.begin()
+    yield notifier
+    notifier.stop()
+
+
+def test_everything_is_told_in_order_before_the_end(notifier: Notifier, queue: Heard) -> None:
+    ids = [uuid4() for _ in range(100)]
+    for run_id in ids:
+        notifier.push([Ready(run_id, "default", 0)])
+    notifier.stop()
+    assert queue.ids == ids
+
+
+def test_a_wake_queues_the_run_and_tells_of_it(notifier: Notifier, queue: Heard) -> None:
+    run = make_run("waiting", waiting_on="event:packed")
+    journal_row(run, event_entry())
+    send(run.pk)
+    notifier.wake(run.pk)
+    notifier.stop()
+    assert fresh(run).status == "queued"
+    assert queue.ids == [run.pk]
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), ValueError("a mistake")])
+def test_a_task_that_fails_is_logged_and_the_next_one_is_done(
+    error: Exception, notifier: Notifier, queue: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with caplog.at_level(logging.WARNING, "django_durable"):
+        notifier.do(fail)
+        notifier.push([Ready(uuid4(), "default", 0)])
+        notifier.stop()
+    assert len(queue.ids) == 1
+    assert len(caplog.records) == 1

@@ -1,0 +1,112 @@
+"""Rows that somebody else holds, or that a process holds which has frozen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from django_durable.core import clock
+from django_durable.core.journal import Write
+from django_durable.core.lease import Lease
+from django_durable.core.outcomes import Suspended
+from django_durable.models import JournalEntry
+from django_durable.queues.database import DatabaseQueue
+from django_durable.store import recovery
+from django_durable.store.database import PrivateDatabase
+from django_durable.worker.committer import Committer
+from django_durable.worker.heartbeat import Heartbeat
+from django_durable.worker.loops.sweep import Sweep
+from django_durable.worker.slots import Slots
+from tests.processes import wait_until
+from tests.store.parallel import Hooked, row_locked
+from tests.store.rows import entries, event_entry, fresh, journal_row, make_run, running, send, step_entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Connect = Callable[[], PrivateDatabase]
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def lease(db: PrivateDatabase) -> Lease:
+    return running(db).lease
+
+
+def paths(lease: Lease) -> list[str]:
+    return list(JournalEntry.objects.filter(run_id=lease.run_id).values_list("path", flat=True))
+
+
+def test_a_write_whose_row_is_held_waits_for_a_later_batch(
+    pool: ThreadPoolExecutor, lease: Lease, db: PrivateDatabase, connect: Connect
+) -> None:
+    committer, other = Committer(connect(), lambda *_: None), running(db).lease
+    with row_locked(connect(), lease.run_id):
+        waiting = pool.submit(committer.write, lease, Write(entries(step_entry())))
+        assert committer.write(other, Write(entries(step_entry()))).is_held
+        assert not waiting.done()
+        assert (paths(lease), paths(other)) == ([], ["step"])
+    assert waiting.result(10).is_held
+    assert paths(lease) == ["step"]
+    committer.close()
+
+
+def test_a_lease_whose_row_is_held_is_renewed_later(
+    db: PrivateDatabase, connect: Connect, travel: Callable[[float], None]
+) -> None:
+    slots, claim = Slots(1), running(db)
+    slots.take(claim)
+    lease, ends = claim.lease, claim.lease.ends
+    heartbeat = Heartbeat(db, slots, lambda db: None)
+    travel(10)
+    with row_locked(connect(), lease.run_id):
+        heartbeat.beat()
+        assert (lease.is_lost, lease.ends) == (False, ends)
+    heartbeat.beat()
+    assert lease.ends > ends
+
+
+def test_the_sweep_does_not_wait_for_a_row_that_is_held(db: PrivateDatabase, connect: Connect) -> None:
+    held, other = make_run("waiting", waiting_on="event:x"), make_run("waiting", waiting_on="event:x")
+    for run in (held, other):
+        journal_row(run, event_entry())
+        send(run.pk)
+    sweep = Sweep(db, DatabaseQueue())
+    db.rows("SET statement_timeout = 5000")
+    with row_locked(connect(), held.pk):
+        assert sweep.tick() == 1
+        assert (fresh(held).status, fresh(other).status) == ("waiting", "queued")
+    assert sweep.tick() == 1
+    assert fresh(held).status == "queued"
+
+
+def test_a_process_that_freezes_in_its_commit_lets_go_of_its_rows(
+    pool: ThreadPoolExecutor, lease: Lease, db: PrivateDatabase, settings: Any
+) -> None:
+    """Else whoever sends its run an event would wait until it is thawed or killed."""
+    settings.DURABLE = {**settings.DURABLE, "LEASE_SECONDS": 0.5}
+    lease.ends = clock.monotonic() + 0.5
+    frozen, thaw = Hooked(), threading.Event()
+    committer = Committer(frozen, lambda *_: None)
+    frozen.before["waiting_on = s.waiting_on"] = lambda: thaw.wait(20)
+    suspending = pool.submit(committer.write, lease, Write(entries(event_entry()), outcome=Suspended("event:x")))
+    wait_until(lambda: not frozen.before, message="the freeze")
+    try:
+        send(lease.run_id)
+        began = clock.monotonic()
+        recovery.wake(db, lease.run_id)
+        assert 0.2 < clock.monotonic() - began < 2
+    finally:
+        thaw.set()
+    assert suspending.result(10).is_lost
+    assert fresh(lease.run_id).status == "running"
+    assert paths(lease) == []
+    committer.close()

@@ -1,0 +1,83 @@
+"""What type checkers must know of the public surface: mypy checks this file, nothing runs it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, assert_type
+from uuid import UUID
+
+from django_durable import AsyncContext, Context, Event, Workflow, durable_workflow, enqueue, get_run
+from django_durable.client.handle import RunHandle
+from django_durable.workflows.using import Using
+
+
+@durable_workflow(name="typed.order", queue="orders")
+def order(ctx: Context, order_id: int, express: bool = False) -> dict[str, int]:
+    return {"order": order_id}
+
+
+@durable_workflow
+def bare(ctx: Context) -> str:
+    return ""
+
+
+@durable_workflow(name="typed.order_async")
+async def order_async(ctx: AsyncContext, order_id: int) -> list[str]:
+    return []
+
+
+def add(one: int, two: float) -> str:
+    return str(one + two)
+
+
+async def add_async(one: int) -> bytes:
+    return bytes(one)
+
+
+def declared() -> None:
+    assert_type(bare, Workflow[[], str])
+    assert_type(order_async.name, str)
+
+
+def starting() -> None:
+    assert_type(order.enqueue(1), RunHandle[dict[str, int]])
+    assert_type(order.enqueue(order_id=1, express=True).result(), dict[str, int])
+    assert_type(order_async.enqueue(1), RunHandle[list[str]])
+    assert_type(order.using(queue="vip").enqueue(1), RunHandle[dict[str, int]])
+    assert_type(bare.using(priority=1), Using[[], str])
+    assert_type(order.enqueue_many([{"order_id": 1}]), list[RunHandle[dict[str, int]]])
+    assert_type(enqueue("typed.order", order_id=1), RunHandle[Any])
+    assert_type(get_run("x"), RunHandle[Any])
+    order.enqueue("x")  # type: ignore[arg-type]
+    order.enqueue()  # type: ignore[call-arg]
+    order.enqueue(1, nope=2)  # type: ignore[call-arg]
+    order.using(queue="vip").enqueue("x")  # type: ignore[arg-type]
+
+
+async def starting_async() -> None:
+    run = await order.aenqueue(1)
+    assert_type(run, RunHandle[dict[str, int]])
+    assert_type(await run.aresult(), dict[str, int])
+    assert_type(await order_async.using(queue="vip").aenqueue(1), RunHandle[list[str]])
+
+
+def stepping(ctx: Context) -> None:
+    assert_type(ctx.step("add", add, 1, 2.5), str)
+    assert_type(ctx.step("add", add, 1, 2.5, key=1, atomic=True, timeout=5), str)
+    assert_type(ctx.step("now", datetime.now), datetime)
+    assert_type(ctx.wait_for_event("packed"), Event)
+    assert_type(ctx.wait_for_event("packed", timeout=5, default=None), Event | None)
+    assert_type(ctx.start_workflow("order", order, 1), UUID)
+    assert_type(ctx.now(), datetime)
+    assert_type(ctx.uuid4(), UUID)
+    assert_type(ctx.random(), float)
+    ctx.step("add", add, "1", 2.5)  # type: ignore[arg-type]
+    ctx.step("add", add, 1)  # type: ignore[arg-type]
+
+
+async def stepping_async(ctx: AsyncContext) -> None:
+    assert_type(await ctx.step("add", add, 1, 2.5), str)
+    assert_type(await ctx.step("add", add_async, 1), bytes)
+    assert_type(await ctx.wait_for_event("packed", timeout=5, default=0), Event | int)
+    assert_type(await ctx.start_workflow("order", order, 1), UUID)
+    assert_type(ctx.now(), datetime)
