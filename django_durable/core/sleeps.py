@@ -13,7 +13,7 @@ from .states import EntryStatus, Kind
 
 
 def seconds_of(duration: timedelta | float, what: str) -> float:
-    """``duration`` in seconds. Raises TypeError for anything but a timedelta or a number, ValueError beyond a century."""
+    """``duration`` in seconds. Raises TypeError for what is no timedelta or number, ValueError beyond a century."""
     seconds: Any = duration.total_seconds() if isinstance(duration, timedelta) else duration
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         raise TypeError(f"{what} takes a timedelta or seconds, not {duration!r}.")

@@ -66,6 +66,16 @@ def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: D
     return _claim(db, who, sql.claim_next(db.dialect), lease, time, limit=limit, queues=queues)
 
 
+def seconds_to_next_due(db: Database, who: Claimant) -> float | None:
+    """Seconds until the next scheduled or waiting run that the claimant may claim comes due; None: none is known."""
+    d = db.dialect
+    rows = db.rows(sql.next_due(d), queues=d.list(who.queues), workflows=d.list(who.workflows))
+    if not rows:
+        return None
+    wake_at, now = (cast(datetime, d.read_instant(value)) for value in rows[0])
+    return (wake_at - now).total_seconds()
+
+
 def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim one run that is suspected of killing its process."""
     queues = db.dialect.list(who.queues)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from ..core.clock import utcnow
 from ..core.codec import encode
 from ..core.journal import Entry, Write
 from ..core.lease import Lease
@@ -17,6 +19,7 @@ from ..core.outcomes import (
     Ending,
     Failed,
     Lost,
+    Outcome,
     Released,
     Retried,
     Suspended,
@@ -26,12 +29,13 @@ from ..queues.ready import Ready
 from .database import Database, Row, as_json
 from .dialects import Dialect
 from .sql import commits, leases
-from .starting import run_row
+from .starting import is_soon, run_row
 
 
 @dataclass(slots=True)
 class Receipt:
-    """What became of one run's write. ``status`` is the run's new one, None while it goes on running.
+    """What became of one run's write. ``status`` is the run's new one, None while it goes on running; ``ready`` are
+    runs that workers should hear of: queued ones, and those that come due before the next sweep.
 
     Not held and not lost: somebody held the row; the write goes into the next batch.
     """
@@ -79,7 +83,21 @@ def write_batch(
         with db.transaction():
             _write_in_turn(db, batch, receipts, clears_suspicion)
     _find_lost(db, writes, receipts)
+    for lease, write in writes:
+        receipt = receipts[lease.run_id]
+        if receipt.status == Status.WAITING and not _wakes_soon(write.outcome):
+            receipt.ready = [run for run in receipt.ready if run.id != lease.run_id]
     return receipts
+
+
+def _wakes_soon(outcome: Outcome | None) -> bool:
+    match outcome:
+        case Retried(delay=seconds) | Suspended(wake_at=None, wake_after=float(seconds)):
+            return is_soon(seconds)
+        case Suspended(wake_at=datetime() as when):
+            return is_soon((when - utcnow()).total_seconds())
+        case _:
+            return False
 
 
 def _parameters(batch: _Batch) -> dict[str, str]:
@@ -143,7 +161,7 @@ def _take_status(
 ) -> None:
     receipt.status = status
     receipt.parent_id = None if parent_id is None else d.read_key(parent_id)
-    if status == Status.QUEUED:
+    if status in (Status.QUEUED, Status.WAITING):
         receipt.ready.append(Ready(d.read_key(run_id), queue, priority))
 
 

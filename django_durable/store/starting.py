@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..conf import durable_settings
 from ..core.clock import utcnow
 from ..core.journal import NewRun
 from ..queues.ready import Ready
@@ -34,7 +35,7 @@ def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
 
 
 def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
-    """Insert the runs with their inputs and tags; those that are queued already (the others are scheduled)."""
+    """Insert the runs with their inputs and tags; those that workers should hear of now (the others start later)."""
     d = db.dialect
     rows = [run_row(d, run) for run in runs]
     is_single = len(rows) == 1
@@ -49,9 +50,16 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
                 db.rows(statement, **parameters)
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
-    return [Ready(run.id, run.queue, run.priority) for run in runs if not _is_later(run)]
+    return [Ready(run.id, run.queue, run.priority) for run in runs if is_soon(_delay(run))]
 
 
-def _is_later(run: NewRun) -> bool:
-    """Whether it is not to be announced yet. The statement has decided by the database's clock: this is for a hint."""
-    return (run.run_after or 0) > 0 or (run.run_at is not None and run.run_at > utcnow())
+def is_soon(seconds: float) -> bool:
+    """Whether workers should hear of a run that comes due in ``seconds``: before a sweep would find it.
+
+    By the machine's clock, which may be wrong: this decides about hints only, the statement about everything else.
+    """
+    return seconds <= durable_settings().REAP_SECONDS
+
+
+def _delay(run: NewRun) -> float:
+    return (run.run_at - utcnow()).total_seconds() if run.run_at is not None else run.run_after or 0.0

@@ -14,7 +14,7 @@ from ..conf import durable_settings
 from ..core import clock
 from ..core.clock import DatabaseClock
 from ..queues.base import Queue
-from ..store.claiming import Claim, Claimant, claim_ids, claim_next, claim_suspect
+from ..store.claiming import Claim, Claimant, claim_ids, claim_next, claim_suspect, seconds_to_next_due
 from ..store.database import PrivateDatabase
 from .slots import Slots
 
@@ -105,7 +105,9 @@ class Claimer:
         lease = durable_settings().LEASE_SECONDS
         claims = claim_ids(self._db, self._who, ids, lease=lease, time=self._time) if ids else []
         self._again = list(set(ids) - {claim.run_id for claim in claims} - set(again))
-        if len(claims) < free and (looks or not (ids or self._queue.gives_hints)):
+        # An id that cannot be claimed may be one that comes due soon: the database knows when.
+        looks |= len(claims) < len(ids) or not (ids or self._queue.gives_hints)
+        if len(claims) < free and looks:
             claims += self._look(free - len(claims), lease)
         return claims
 
@@ -113,12 +115,22 @@ class Claimer:
         """Ask the database itself: the only source of the database queue, the sweep for ids that Redis lost."""
         claims = claim_next(self._db, self._who, room, lease=lease, time=self._time)
         if len(claims) < room:
-            settings = durable_settings()
-            seconds = settings.REAP_SECONDS if self._queue.gives_hints else settings.POLL_SECONDS
-            self._next_look = clock.monotonic() + seconds * random.uniform(0.9, 1.0)
+            self._next_look = clock.monotonic() + self._seconds_to_look()
             if not claims:
                 self.is_idle.set()
         return claims
+
+    def _seconds_to_look(self) -> float:
+        """Until the next look: the poll, or with hints the sweep, or when the next run comes due before that.
+
+        Whoever lets a run wait for less than a sweep says so through the queue; a timer is never longer than one.
+        """
+        settings = durable_settings()
+        if not self._queue.gives_hints:
+            return settings.POLL_SECONDS * random.uniform(0.9, 1.0)
+        sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.0)
+        due = seconds_to_next_due(self._db, self._who)
+        return sweep if due is None else min(sweep, max(due, HELD_SECONDS))
 
     def _claim_suspect(self) -> list[Claim]:
         settings = durable_settings()

@@ -19,7 +19,6 @@ from ..core.outcomes import Outcome
 from ..exceptions import UnknownWorkflow
 from ..executor.deadline import watchdog
 from ..queues.current import current_queue
-from ..queues.database import DatabaseQueue
 from ..store import workers
 from ..store.claiming import Claim, Claimant
 from ..store.committing import Receipt
@@ -29,16 +28,8 @@ from . import announcing
 from .claimer import Claimer
 from .committer import Committer
 from .heartbeat import Heartbeat
-from .loops.base import Loop, LoopRunner
-from .loops.fire import Fire
-from .loops.fit import Fit
-from .loops.isolate import Isolate
-from .loops.promote import BATCH, Promote
-from .loops.prune import Prune
-from .loops.reap import Reap
-from .loops.refill import Refill
-from .loops.sweep import Sweep
-from .loops.synchronise import Synchronise
+from .loops.base import LoopRunner
+from .loops.maintenance import BATCH, maintenance
 from .notifier import Notifier
 from .pools import LoopPool, ThreadPool
 from .slots import Slots
@@ -136,7 +127,7 @@ class WorkerProcess:
         self._heartbeat.begin()
         if self.options.loops and not self.options.isolated:
             loops_db = PrivateDatabase()
-            self._loops = LoopRunner(loops_db, self._make_loops(loops_db), BATCH)
+            self._loops = LoopRunner(loops_db, maintenance(loops_db, self._queue, self._who.queues, self._tell), BATCH)
             if self.options.burst:
                 # What is due now, schedules too, belongs to the burst: it must be there before anybody looks for work.
                 self._loops.run_due()
@@ -148,21 +139,6 @@ class WorkerProcess:
         logger.error("step %r does not end although its time is over; the process drains and ends", path)
         self.gave_up = True
         self.drain()
-
-    def _make_loops(self, db: PrivateDatabase) -> Sequence[Loop]:
-        code = Synchronise()
-        loops: list[Loop] = [
-            Reap(db, self._queue),
-            Sweep(db, self._queue),
-            Fit(self._queue),
-            Isolate(db, lambda: self._tell("suspects")),
-            code,
-            Fire(self._queue, code),
-            Prune(db),
-        ]
-        if not isinstance(self._queue, DatabaseQueue):
-            loops += [Promote(db, self._queue), Refill(db, self._queue, self.options.queues)]
-        return loops
 
     def _work(self) -> None:
         options = self.options

@@ -129,7 +129,7 @@ SCENES: dict[str, Scene] = {
     "E022": caches(default=redis(**SHARD)),
     "E030": workflows(twins),
     "E031": workflows(partial(scheduled, Cron(CRON, input={"dya": "monday"}))),
-    "E032": workflows(partial(scheduled, [CRON, CRON])),
+    "E032": workflows(partial(scheduled, [Cron(CRON, name="twice"), Cron(CRON, name="twice")])),
     "W001": another_database,
     "W002": database("sqlite", timeout=60),
     "W003": database("sqlite", transaction_mode="IMMEDIATE", timeout=29),

@@ -151,9 +151,12 @@ def test_default(default: Any) -> None:
 
 
 def test_a_default_does_not_shorten_the_wait() -> None:
+    def body(ctx: Context) -> Any:
+        return ctx.wait_for_event("packed", timeout=MINUTE, default=Event("", 0, NOON)).payload
+
     world = World()
     world.send("packed", 7)
-    assert world.value(lambda ctx: ctx.wait_for_event("packed", timeout=MINUTE, default=Event("", 0, NOON)).payload) == 7
+    assert world.value(body) == 7
 
 
 @pytest.mark.parametrize("timeout", [0, -5, timedelta(0)])

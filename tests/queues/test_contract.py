@@ -118,6 +118,11 @@ class QueueContract:
         assert popped == []
         assert 0.15 <= took < SOON
 
+    def test_after_a_push_has_been_answered_an_idle_pop_waits_again(self, queue: Queue):
+        queue.push([ready()])
+        queue.pop(["default"], 10, LONG)
+        assert timed(lambda: queue.pop(["default"], 10, 0.2))[1] >= 0.15
+
     def test_a_pop_that_waits_returns_at_a_push(self, queue: Queue):
         run = ready()
         with ThreadPoolExecutor(1) as pool:

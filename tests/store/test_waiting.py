@@ -226,6 +226,17 @@ def test_a_live_child_keeps_its_parent_waiting(db: PrivateDatabase, status: str)
     assert recovery.sweep(db, 10) == []
 
 
+def test_a_live_child_of_another_call_keeps_nobody_waiting(db: PrivateDatabase):
+    """One that was started aside, say, or a grandchild at the same path."""
+    claim = running(db)
+    child = child_of(claim)
+    make_run("waiting", parent_id=claim.run_id, parent_path="aside")
+    make_run("waiting", parent_id=child.id, parent_path="child")
+    suspend(db, claim, child_entry(), outcome=Suspended("child:child"), children=[child])
+    finish(db, child.id)
+    assert recovery.wake(db, claim.run_id) == [Ready(claim.run_id, "default", 0)]
+
+
 def test_two_children_that_end_at_once_cannot_both_leave_their_parent_asleep(
     db: PrivateDatabase, connect: Connect, threads: Threads
 ):

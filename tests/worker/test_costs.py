@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings as django_settings
+from django.utils import timezone
 
+from django_durable.conf import durable_settings
 from django_durable.core import clock
+from django_durable.core.ids import uuid7
 from django_durable.executor.sync_attempt import run_attempt
-from django_durable.queues import Queue, Ready
+from django_durable.models import Run
+from django_durable.queues import Queue
 from django_durable.queues.current import current_queue
+from django_durable.queues.redis import BLOCK_SECONDS
 from django_durable.store.claiming import Claim
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.worker.claimer import Claimer
 from django_durable.worker.committer import Committer
 from django_durable.worker.loops.base import LoopRunner
+from django_durable.worker.loops.maintenance import maintenance
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.worker.slots import Slots
 from django_durable.workflows.registry import get_workflow
 from tests.app import workflows
-from tests.store.rows import claimant, make_run
+from tests.store.rows import claimant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -90,56 +98,68 @@ def test_a_run_of_ten_steps() -> None:
 
 
 class Hurried:
-    """A queue in which time passes without being waited for."""
+    """A queue at which a claimer waits without time passing: the rest of the process goes on meanwhile."""
 
-    def __init__(self, queue: Queue, travel: Callable[[float], None]) -> None:
+    def __init__(self, queue: Queue, longest: float, travel: Callable[[float], None], meanwhile: Callable[[], None]):
         self._queue = queue
+        self._longest = longest
         self._travel = travel
+        self._meanwhile = meanwhile
         self.gives_hints = queue.gives_hints
 
-    def push(self, runs: Sequence[Ready]) -> None:
-        self._queue.push(runs)
-
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
-        self._travel(min(max(timeout, 0.01), 0.1))
+        ends = clock.monotonic() + min(timeout, self._longest)
+        while (left := ends - clock.monotonic()) > 0:
+            self._travel(min(left, 0.1) + 0.0001)
+            self._meanwhile()
         return []
-
-    def length(self, queue: str) -> int:
-        return self._queue.length(queue)
-
-    def close(self) -> None:
-        self._queue.close()
 
 
 def test_an_idle_minute(travel: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(50):
-        make_run("waiting")
-    queue, statements = Hurried(current_queue(), travel), Statements()
+    """At most two statements a second, however many runs sleep."""
+    fall_asleep(1000)
+    statements, loops_db = Statements(), PrivateDatabase()
     process = WorkerProcess(uuid4(), WorkerOptions())
     assert process._register()
-    loops_db = PrivateDatabase()
-    runner = LoopRunner(loops_db, process._make_loops(loops_db), 1000)
     claimer, heartbeat = process._claimer, process._heartbeat
-    monkeypatch.setattr(claimer, "_queue", queue)
+    runner = LoopRunner(loops_db, maintenance(loops_db, current_queue(), ("default",), lambda word: None), 1000)
     next_beat = clock.monotonic()
 
-    def until(ends: float) -> None:
+    def loops_and_heartbeat() -> None:
         nonlocal next_beat
+        runner.run_due()
+        if clock.monotonic() >= next_beat:
+            next_beat += durable_settings().HEARTBEAT_SECONDS
+            heartbeat.beat()
+
+    longest = BLOCK_SECONDS if django_settings.QUEUE == "redis" else 3600
+    monkeypatch.setattr(claimer, "_queue", Hurried(current_queue(), longest, travel, loops_and_heartbeat))
+
+    def work_for(seconds: float) -> None:
+        ends = clock.monotonic() + seconds
         while clock.monotonic() < ends:
             assert claimer.tick() == 0
-            runner.run_due()
-            if clock.monotonic() >= next_beat:
-                heartbeat.beat()
-                next_beat = clock.monotonic() + 10
 
-    until(clock.monotonic() + 30)  # what is done once at the start
+    work_for(30)  # what is done once, at the start
     with statements.counted(claimer._db, heartbeat._db, loops_db, Database()):
-        until(clock.monotonic() + 60)
+        work_for(60)
+    assert len(statements.sent) <= (105 if django_settings.QUEUE == "redis" else 120), Counter(
+        statements.sent
+    ).most_common()
     process._committer.close()
-    runner.stop()
-    for one in (claimer._db, heartbeat._db, process._db):
+    for one in (claimer._db, heartbeat._db, loops_db, process._db):
         one.close()
-    from collections import Counter
-    for sql, n in Counter(" ".join(s.split())[:150] for s in statements.sent).most_common():
-        print(n, sql)
-    assert 60 < len(statements.sent) <= 2 * 60
+
+
+def fall_asleep(count: int) -> None:
+    now = timezone.now()
+    columns = {
+        "workflow": "app.sleepy",
+        "queue": "default",
+        "status": "waiting",
+        "waiting_on": "sleep:nap",
+        "claims": 1,
+    }
+    times = {"wake_at": now + timedelta(hours=1), "queued_at": now, "started_at": now}
+    ids = [uuid7() for _ in range(count)]
+    Run.objects.bulk_create(Run(id=run_id, root_id=run_id, **columns, **times) for run_id in ids)

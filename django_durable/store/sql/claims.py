@@ -53,6 +53,15 @@ def claim_next(d: Dialect) -> str:
     )
 
 
+def next_due(d: Dialect) -> str:
+    """When the next scheduled or waiting run of these queues comes due, and what time it is now."""
+    return f"""
+        SELECT wake_at, {d.now} FROM django_durable_run
+        WHERE status IN ('scheduled', 'waiting') AND wake_at IS NOT NULL
+            AND queue {d.among("queues")} AND workflow {d.among("workflows")} AND NOT suspect
+        ORDER BY wake_at LIMIT 1"""
+
+
 def claim_suspect(d: Dialect) -> str:
     """Claim one run that may have killed its process: only a process that works on nothing else asks for it."""
     return _lease(

@@ -10,7 +10,10 @@ from ...store.workers import has_suspects
 
 
 class Isolate:
-    """Tells the supervisor that a suspect waits; it starts a process that works on nothing else."""
+    """Tells the supervisor that a suspect waits; it starts a process that works on nothing else.
+
+    Whoever takes a lease away tells of it at once: this is for suspects that were left over.
+    """
 
     def __init__(self, db: Database, tell: Callable[[], None]) -> None:
         self._db = db
@@ -18,7 +21,7 @@ class Isolate:
 
     @property
     def interval(self) -> float:
-        return min(1.0, durable_settings().REAP_SECONDS)
+        return durable_settings().LEASE_SECONDS
 
     def tick(self) -> int:
         if has_suspects(self._db):

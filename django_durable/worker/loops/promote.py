@@ -11,7 +11,7 @@ BATCH = 1000
 
 
 class Promote:
-    """With the database queue a claim takes what is due by itself; lists of ids have to be told."""
+    """For runs that come due while every slot is taken: a claim with room takes what is due by itself."""
 
     def __init__(self, db: Database, queue: Queue) -> None:
         self._db = db
@@ -19,7 +19,7 @@ class Promote:
 
     @property
     def interval(self) -> float:
-        return min(1.0, durable_settings().POLL_SECONDS)
+        return durable_settings().REAP_SECONDS
 
     def tick(self) -> int:
         ready = recovery.promote(self._db, BATCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from uuid import UUID
 
 from ...conf import durable_settings
@@ -19,15 +20,16 @@ BATCH = 1000
 
 
 class Reap:
-    """Takes lapsed leases away.
+    """Takes lapsed leases away, and tells the supervisor where a run is now suspected of killing its process.
 
     On SQLite a live holder may have waited for the one write lock: there a lease is taken only if it was seen
     lapsed, under the same token, at least a heartbeat ago.
     """
 
-    def __init__(self, db: Database, queue: Queue) -> None:
+    def __init__(self, db: Database, queue: Queue, tell: Callable[[], None] = lambda: None) -> None:
         self._db = db
         self._queue = queue
+        self._tell = tell
         self._seen: dict[UUID, UUID] = {}
         self._seen_at = 0.0
 
@@ -55,6 +57,8 @@ class Reap:
         )
         log_taken(taken)
         self._queue.push(recovery.startable(taken))
+        if any(run.suspect and run.status == Status.QUEUED for run in taken):
+            self._tell()
         return len(taken)
 
 

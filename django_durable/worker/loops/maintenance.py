@@ -1,0 +1,43 @@
+"""Which loops a worker runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...queues.base import Queue
+from ...queues.database import DatabaseQueue
+from ...store.database import PrivateDatabase
+from .base import Loop
+from .fire import Fire
+from .fit import Fit
+from .isolate import Isolate
+from .promote import BATCH, Promote
+from .prune import Prune
+from .reap import Reap
+from .refill import Refill
+from .sweep import Sweep
+from .synchronise import Synchronise
+
+__all__ = ["BATCH", "maintenance"]
+
+
+def maintenance(db: PrivateDatabase, queue: Queue, queues: Sequence[str], tell: Callable[[str], None]) -> list[Loop]:
+    """All loops of one process. ``tell`` speaks to the supervisor."""
+
+    def tell_of_suspects() -> None:
+        tell("suspects")
+
+    code = Synchronise()
+    loops: list[Loop] = [
+        Reap(db, queue, tell_of_suspects),
+        Sweep(db, queue),
+        Fit(queue),
+        Isolate(db, tell_of_suspects),
+        code,
+        Fire(queue, code),
+        Prune(db),
+    ]
+    if not isinstance(queue, DatabaseQueue):
+        # A claim from the database takes what is due by itself; lists of ids have to be told.
+        loops += [Promote(db, queue), Refill(db, queue, queues)]
+    return loops
