@@ -39,6 +39,7 @@ class Claimer:
         start: Callable[[Sequence[Claim]], None],
         *,
         is_isolated: bool = False,
+        longest_wait: float = 60.0,
     ) -> None:
         self._db = db
         self._queue = queue
@@ -47,6 +48,7 @@ class Claimer:
         self._limit = limit
         self._start = start
         self._is_isolated = is_isolated
+        self._longest_wait = longest_wait
         self._time = DatabaseClock()
         self._next_look = 0.0
         self._again: list[UUID] = []
@@ -64,6 +66,11 @@ class Claimer:
         self._stop.set()
         self._queue.close()
         self._thread.join(timeout=10)
+
+    def look_again(self) -> None:
+        """Look at the database with the next tick; ``is_idle`` is set once nothing was found."""
+        self.is_idle.clear()
+        self._next_look = 0.0
 
     def _run(self) -> None:
         pause = 0.1
@@ -97,7 +104,7 @@ class Claimer:
 
     def _claim(self, free: int) -> list[Claim]:
         looks = clock.monotonic() >= self._next_look
-        wait = 0.0 if looks else max(0.0, self._next_look - clock.monotonic())
+        wait = 0.0 if looks else min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait)
         again, self._again = self._again[: free - 1], []
         ids = again + self._queue.pop(self._who.queues, free - len(again), min(wait, HELD_SECONDS) if again else wait)
         if self._stop.is_set():
@@ -127,8 +134,8 @@ class Claimer:
         """
         settings = durable_settings()
         if not self._queue.gives_hints:
-            return settings.POLL_SECONDS * random.uniform(0.9, 1.0)
-        sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.0)
+            return settings.POLL_SECONDS * random.uniform(0.9, 1.1)
+        sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.1)
         due = seconds_to_next_due(self._db, self._who)
         return sweep if due is None else min(sweep, max(due, HELD_SECONDS))
 

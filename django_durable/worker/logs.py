@@ -6,8 +6,61 @@ import json
 import logging
 from typing import Any
 
+from ..core.codec import decode
+from ..core.journal import Write
+from ..core.outcomes import Blocked, Failed, Retried
+from ..core.states import EntryStatus, Kind, Status
+from ..store.claiming import Claim
+from ..store.committing import Receipt
+
+logger = logging.getLogger("django_durable.runs")
+
 LEVELS = {0: logging.CRITICAL, 1: logging.INFO}
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+OF_STATUS: dict[str, int] = {
+    Status.SUCCEEDED: logging.INFO,
+    Status.CANCELLED: logging.INFO,
+    Status.FAILED: logging.ERROR,
+    Status.BLOCKED: logging.ERROR,
+}
+OF_STEP: dict[str, int] = {EntryStatus.RETRYING: logging.WARNING, EntryStatus.FAILED: logging.ERROR}
+
+
+def wants_logging(write: Write, receipt: Receipt) -> bool:
+    """Whether a commit holds an event that somebody may want to read of."""
+    if receipt.status is not None:
+        return logger.isEnabledFor(OF_STATUS.get(receipt.status, logging.WARNING))
+    return any(entry.status in OF_STEP for entry in write.entries.values())
+
+
+def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:
+    """A line for each step that failed or is tried again, and one for the run where it ended or is tried again."""
+    about = {"run": str(claim.run_id), "workflow": claim.workflow}
+    for entry in write.entries.values():
+        if entry.kind == Kind.STEP and entry.status in OF_STEP:
+            line = "%s step=%r run=%s workflow=%s attempt=%d error=%s"
+            error = _short(decode(entry.error or "{}"))
+            level = OF_STEP[entry.status]
+            logger.log(level, line, entry.status, entry.path, *about.values(), entry.attempts, error, extra=about)
+    match write.outcome:
+        case Retried(error, attempt, delay):
+            line = "retrying run=%s workflow=%s attempt=%d after=%.1fs error=%s"
+            logger.warning(line, *about.values(), attempt, delay, _short(error), extra=about)
+        case Failed(error) if receipt.status == Status.FAILED:
+            line = "failed run=%s workflow=%s attempt=%d error=%s"
+            logger.error(line, *about.values(), claim.attempt, _short(error), extra=about)
+        case Blocked(reason, text) if receipt.status == Status.BLOCKED:
+            logger.error("blocked run=%s workflow=%s reason=%s: %s", *about.values(), reason, text, extra=about)
+        case _ if receipt.status in (Status.SUCCEEDED, Status.CANCELLED):
+            line = "%s run=%s workflow=%s attempt=%d"
+            logger.info(line, receipt.status, *about.values(), claim.attempt, extra=about)
+
+
+def _short(error: dict[str, Any]) -> str:
+    """Type and the beginning of the message: never the traceback, whose place is the journal."""
+    return f"{error.get('type', 'Error')}: {str(error.get('message', ''))[:300]}"
 
 
 class JsonFormatter(logging.Formatter):

@@ -1,4 +1,4 @@
-"""What is told after a commit, off the committer's path: the queue, waiting parents, Django's signals."""
+"""Tasks that follow a commit, in threads of their own: nothing of them is on the committer's path."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from uuid import UUID
 
+from django.db import close_old_connections, connections
 from django.db.utils import Error
 
 from ..queues.base import Queue
@@ -20,14 +21,12 @@ logger = logging.getLogger("django_durable.worker")
 Task = Callable[[], object]
 
 
-class Notifier:
-    """Runs tasks in order in its own thread. What gets lost with the process, the sweep makes up for."""
+class Background:
+    """Runs tasks in order in one thread; one that fails never stops the others."""
 
-    def __init__(self, db: PrivateDatabase, ready: Queue) -> None:
-        self._db = db
-        self._ready = ready
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="durable-notifier", daemon=True)
+    def __init__(self, name: str) -> None:
+        self._tasks: queue.Queue[Task | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def begin(self) -> None:
         self._thread.start()
@@ -36,7 +35,38 @@ class Notifier:
         """Finish what is there, then end."""
         self._tasks.put(None)
         self._thread.join(timeout=10)
-        self._db.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every task that was given has been done."""
+        return self._tasks.unfinished_tasks == 0
+
+    def do(self, task: Task) -> None:
+        self._tasks.put(task)
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            self._perform(task)
+            self._tasks.task_done()
+        self._finish()
+
+    def _perform(self, task: Task) -> None:
+        try:
+            task()
+        except Exception:
+            logger.exception("what follows a commit failed")
+
+    def _finish(self) -> None:
+        """The last act of the thread."""
+
+
+class Notifier(Background):
+    """Tells the queue and waiting parents. What gets lost with the process, the sweep makes up for."""
+
+    def __init__(self, db: PrivateDatabase, ready: Queue) -> None:
+        super().__init__("durable-notifier")
+        self._db = db
+        self._ready = ready
 
     def push(self, ready: list[Ready]) -> None:
         self.do(lambda: self._ready.push(ready))
@@ -44,15 +74,30 @@ class Notifier:
     def wake(self, run_id: UUID) -> None:
         self.do(lambda: self._ready.push(recovery.wake(self._db, run_id)))
 
-    def do(self, task: Task) -> None:
-        self._tasks.put(task)
+    def _perform(self, task: Task) -> None:
+        try:
+            task()
+        except Error as error:
+            logger.warning("could not tell of what happened, the sweep will: %s", error)
+            self._db.close()
+        except Exception:
+            logger.exception("telling of what happened failed")
 
-    def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            try:
-                task()
-            except Error as error:
-                logger.warning("could not tell of what happened, the sweep will: %s", error)
-                self._db.close()
-            except Exception:
-                logger.exception("telling of what happened failed")
+    def _finish(self) -> None:
+        self._db.close()
+
+
+class Announcer(Background):
+    """Runs the receivers of Django's signals. They may be slow and use the ORM: hence a thread of their own."""
+
+    def __init__(self) -> None:
+        super().__init__("durable-announcer")
+
+    def _perform(self, task: Task) -> None:
+        # As Django does between requests: a receiver must not meet a connection that a restart has broken.
+        close_old_connections()
+        super()._perform(task)
+        close_old_connections()
+
+    def _finish(self) -> None:
+        connections.close_all()

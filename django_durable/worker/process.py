@@ -13,24 +13,20 @@ from django.db.utils import Error
 
 from ..conf import durable_settings
 from ..core import clock
-from ..core.journal import Write
-from ..core.lease import Lease
 from ..core.outcomes import Outcome
 from ..exceptions import UnknownWorkflow
 from ..executor.deadline import watchdog
 from ..queues.current import current_queue
 from ..store import workers
 from ..store.claiming import Claim, Claimant
-from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
 from ..workflows.registry import get_workflow, workflows
-from . import announcing
+from .aftermath import Aftermath
 from .claimer import Claimer
 from .committer import Committer
 from .heartbeat import Heartbeat
 from .loops.base import LoopRunner
 from .loops.maintenance import BATCH, maintenance
-from .notifier import Notifier
 from .pools import LoopPool, ThreadPool
 from .slots import Slots
 
@@ -66,8 +62,8 @@ class WorkerProcess:
         self._slots = Slots(1 if options.isolated else options.concurrency)
         self._who = Claimant(worker_id, options.queues, tuple(workflows()))
         self._db = PrivateDatabase()
-        self._notifier = Notifier(PrivateDatabase(), self._queue)
-        self._committer = Committer(PrivateDatabase(), self._after_commit, clears_suspicion=options.isolated)
+        self._aftermath = Aftermath(self._queue, self._slots)
+        self._committer = Committer(PrivateDatabase(), self._aftermath.committed, clears_suspicion=options.isolated)
         self._threads = ThreadPool(self._limit, self._committer, self._ended)
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
@@ -79,6 +75,7 @@ class WorkerProcess:
             self._limit,
             self._start,
             is_isolated=options.isolated,
+            longest_wait=0.05 if options.burst else 60.0,
         )
         self._loops = LoopRunner(PrivateDatabase(), [], BATCH)
 
@@ -123,7 +120,7 @@ class WorkerProcess:
     def _begin(self) -> None:
         logger.info("started worker=%s queues=%s", self._who.id, ",".join(self._who.queues))
         watchdog.on_stuck = self._give_up
-        self._notifier.begin()
+        self._aftermath.begin()
         self._heartbeat.begin()
         if self.options.loops and not self.options.isolated:
             loops_db = PrivateDatabase()
@@ -143,20 +140,24 @@ class WorkerProcess:
     def _work(self) -> None:
         options = self.options
         ends = None if options.max_seconds is None else clock.monotonic() + options.max_seconds
-        quiet = 0
+        quiet = finished = 0
         while not self._draining.wait(0.05 if options.burst or options.isolated else 0.5):
             if ends is not None and clock.monotonic() >= ends:
                 break
             if options.max_runs is not None and self._slots.finished >= options.max_runs:
                 break
             if options.burst or options.isolated:
-                # Twice in a row, so that a claim between the two looks cannot be missed.
-                quiet = quiet + 1 if self._is_idle() else 0
-                if quiet >= (2 if options.burst else 40):
+                quiet, finished = (0 if self._slots.finished != finished else quiet), self._slots.finished
+                if self._is_idle():
+                    quiet += 1
+                    if options.burst:
+                        # A look that was under way may not have seen what the last run woke.
+                        self._claimer.look_again()
+                if quiet >= (3 if options.burst else 40):
                     break
 
     def _is_idle(self) -> bool:
-        return self._claimer.is_idle.is_set() and self._slots.used == 0
+        return self._slots.used == 0 and self._aftermath.is_idle and self._claimer.is_idle.is_set()
 
     def _end(self) -> bool:
         # At once, since the claimer may still wait for Redis, and again for what it claimed meanwhile.
@@ -170,7 +171,7 @@ class WorkerProcess:
             self._threads.close()
             if self._loop is not None:
                 self._loop.close()
-            self._notifier.stop()
+            self._aftermath.stop()
             self._committer.close()
             self._heartbeat.stop()
             self._sign_off()
@@ -195,8 +196,7 @@ class WorkerProcess:
                 # Only what we know is claimed; a name that went since lapses and is blocked as unknown.
                 self._slots.free(claim.lease)
                 continue
-            for send in announcing.started(workflow, claim):
-                self._notifier.do(send)
+            self._aftermath.started(claim)
             if workflow.is_async:
                 for_loop.append((claim, workflow))
             else:
@@ -210,16 +210,6 @@ class WorkerProcess:
         self._slots.free(claim.lease)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("ended run=%s workflow=%s as=%s", claim.run_id, claim.workflow, type(outcome).__name__)
-
-    def _after_commit(self, lease: Lease, write: Write, receipt: Receipt) -> None:
-        if receipt.ready:
-            self._notifier.push(receipt.ready)
-        if receipt.parent_id is not None and receipt.status in ("succeeded", "failed", "cancelled"):
-            self._notifier.wake(receipt.parent_id)
-        claim = self._slots.claim_of(lease)
-        if claim is not None:
-            for send in announcing.committed(get_workflow(claim.workflow), claim, write, receipt):
-                self._notifier.do(send)
 
     def _beat(self, db: PrivateDatabase) -> None:
         workers.beat(db, self._who.id)

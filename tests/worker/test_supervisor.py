@@ -1,4 +1,4 @@
-"""What a supervisor makes of dead children, without starting any: when they come back, and what becomes of their runs."""
+"""What a supervisor makes of dead children: when they come back, and what becomes of their runs. None is started."""
 
 from __future__ import annotations
 
