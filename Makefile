@@ -36,7 +36,7 @@ check: .venv/.ready-dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@echo "== mypy"
-	@$(BACKEND_FREE) $(BIN)/mypy --no-error-summary django_durable
+	@$(BACKEND_FREE) $(BIN)/mypy --no-error-summary django_durable tests/workflows/typing_contract.py
 	@test ! -f example_project/manage.py || \
 		env DJANGO_SETTINGS_MODULE=$(EXAMPLE_SETTINGS) PYTHONPATH=example_project \
 		$(BIN)/mypy --no-error-summary --cache-dir=.mypy_cache/example example_project

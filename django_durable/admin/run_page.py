@@ -12,7 +12,7 @@ from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import Excerpt
-from ..client.why import why
+from ..client.why import holder_of, why_held_by
 from ..core import clock
 from ..core.states import LIVE, PayloadKind, Status
 from ..exceptions import PayloadUndecodable
@@ -46,16 +46,17 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
     may_see = may(request, "view_payload")
     payloads = _payloads(run, may_see)
     children = _children(run)
+    worker = holder_of(run)
     return {
         "run": run,
         "pills": cells.run_pills(run),
         "workflow": visible(run.workflow),
-        "why": _why(run),
+        "why": _why(run, worker),
         "zone": get_current_timezone_name(),
         "progress": cells.progress(decoded(payloads["progress"].text)) if "progress" in payloads else "",
         "error": shown_error(payloads.get("error") or payloads.get("retry")),
         "error_is_final": "error" in payloads,
-        "facts": _facts(run),
+        "facts": _facts(run, worker),
         "parent": named(run.parent) if run.parent else None,
         "tags": [cells.name(tag) for tag in _tags(run)],
         "may_view_payload": may_see,
@@ -76,9 +77,9 @@ def _payloads(run: Run, may_see: bool) -> dict[str, Excerpt]:
     return {kind: Excerpt(text, size) for kind, text, size in found}
 
 
-def _why(run: Run) -> str:
+def _why(run: Run, worker: Worker | None) -> str:
     try:
-        return visible(why(run).text)
+        return visible(why_held_by(run, worker).text)
     except (PayloadUndecodable, LookupError, TypeError):
         return str(_("It is blocked, and the text that says why cannot be read."))
 
@@ -93,7 +94,7 @@ def _tags(run: Run) -> list[str]:
     return list(tags.values_list("name", flat=True)[:OTHERS_SHOWN])
 
 
-def _facts(run: Run) -> list[tuple[StrOrPromise, StrOrPromise]]:
+def _facts(run: Run, worker: Worker | None) -> list[tuple[StrOrPromise, StrOrPromise]]:
     """Label and value, without those that say nothing."""
     facts: list[tuple[StrOrPromise, StrOrPromise | None]] = [
         (_("Queue"), cells.name(run.queue)),
@@ -101,7 +102,7 @@ def _facts(run: Run) -> list[tuple[StrOrPromise, StrOrPromise]]:
         (_("Attempt"), cells.attempt(run)),
         (_("Claims"), str(run.claims)),
         (_("Crashes"), str(run.crashes) if run.crashes else None),
-        (_("Worker"), _worker(run)),
+        (_("Worker"), _worker(run, worker)),
         (_("Waits on"), visible(run.waiting_on) or None),
         (_("Created"), cells.moment(run.created_at)),
         (_("Queued"), cells.moment(run.queued_at) if run.status == Status.QUEUED else None),
@@ -119,10 +120,9 @@ def _duration(run: Run) -> str | None:
     return cells.duration(run.started_at, run.finished_at or clock.utcnow()) if run.started_at else None
 
 
-def _worker(run: Run) -> str | None:
+def _worker(run: Run, worker: Worker | None) -> str | None:
     if run.leased_by is None:
         return None
-    worker = Worker.objects.using(Database().alias).filter(pk=run.leased_by).first()
     return format_html("{}", visible(str(worker))) if worker else cells.short_id(run.leased_by)
 
 

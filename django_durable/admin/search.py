@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from django.db.models import QuerySet
 from ..core.names import NAME_MAX
 from ..models import IdempotencyKey, Tag
 from ..store.database import Database
+from ..store.keys import hash_of
 from ..workflows.registry import workflows
 
 
@@ -30,8 +30,7 @@ def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
 def _with_key(key: str) -> QuerySet[Any, Any]:
     """By the unique index, which begins with the workflow's name: hence the names."""
     keys = IdempotencyKey.objects.using(Database().alias)
-    key_hash = sha256(key.encode(errors="surrogatepass")).hexdigest()
-    return keys.filter(workflow__in=list(workflows()), key_hash=key_hash).values_list("run_id")
+    return keys.filter(workflow__in=list(workflows()), key_hash=hash_of(key)).values_list("run_id")
 
 
 def _with_tag(name: str) -> QuerySet[Any, Any]:

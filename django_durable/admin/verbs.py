@@ -15,7 +15,7 @@ from django.utils.translation import ngettext_lazy
 
 from ..client import verbs
 from ..core.states import LIVE, Status
-from ..models import Audit, Run
+from ..models import Run
 from ..store.database import Database
 
 if TYPE_CHECKING:
@@ -71,14 +71,7 @@ def send_event(run: Run, *, name: str, payload: Any, key: str, user: AbstractBas
     """Send it, with an audit entry. Raises IllegalTransition, InvalidName, PayloadError."""
     db = Database()
     with db.transaction():
-        verbs.send_event(run.pk, name, payload, key)
-        Audit.objects.using(db.alias).create(
-            run_id=run.pk,
-            verb="send_event",
-            actor=user.get_username()[:150],
-            reason=f"{name}: {reason}" if reason else name,
-            status_before=run.status,
-        )
+        verbs.send_event(run.pk, name, payload, key, reason=reason, actor=user.get_username())
         write_down(user, [run], _("Send event %s") % name, reason)
 
 

@@ -17,6 +17,7 @@ from ..workflows.options import default_name
 from ..workflows.registry import workflows
 from .messages import TAG, Messages, error
 
+
 @register(TAG)
 def check_workflows(**_: Any) -> Messages:
     if twice := duplicates():

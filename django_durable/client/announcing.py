@@ -8,9 +8,19 @@ from functools import partial
 from django.db import transaction
 from django.dispatch import Signal
 
+from ..core.journal import NewRun
 from ..core.registry import find
 from ..models import Run
+from ..signals import run_enqueued
 from ..store.database import Database
+
+
+def announce_enqueued(db: Database, workflow: object, runs: Iterable[NewRun]) -> None:
+    """Send ``run_enqueued`` for each run. ``workflow``: the sender, None where this process does not know it."""
+    if run_enqueued.has_listeners(workflow):
+        for run in runs:
+            send = partial(run_enqueued.send_robust, sender=workflow, run_id=run.id)
+            transaction.on_commit(send, using=db.alias, robust=True)
 
 
 def announce_after_commit(db: Database, signal: Signal, runs: Iterable[Run]) -> None:

@@ -88,12 +88,14 @@ class RunHandle(Generic[R]):
     @property
     def error(self) -> dict[str, Any] | None:
         """Why the run failed (``type``, ``message``, ``traceback``), or why the attempt before this one did."""
-        return self._payload(PayloadKind.ERROR) or self._payload(PayloadKind.RETRY)
+        error: dict[str, Any] | None = self._payload(PayloadKind.ERROR) or self._payload(PayloadKind.RETRY)
+        return error
 
     @property
     def progress(self) -> dict[str, Any] | None:
         """What ``ctx.progress`` said last: ``done``, ``total``, ``message``."""
-        return self._payload(PayloadKind.PROGRESS)
+        progress: dict[str, Any] | None = self._payload(PayloadKind.PROGRESS)
+        return progress
 
     def _payload(self, kind: PayloadKind) -> Any:
         rows = Payload.objects.using(Database().alias).filter(run_id=self.id, kind=kind)
@@ -190,9 +192,17 @@ class RunHandle(Generic[R]):
         """A new run of the same workflow with the same input."""
         return RunHandle(verbs.rerun(self.id, reason=reason, actor=actor))
 
-    def send_event(self, name: str, payload: Any = None, idempotency_key: str | None = None) -> None:
+    def send_event(
+        self,
+        name: str,
+        payload: Any = None,
+        idempotency_key: str | None = None,
+        *,
+        reason: str = "",
+        actor: str = "",
+    ) -> None:
         """Send the run an event. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
-        verbs.send_event(self.id, name, payload, idempotency_key)
+        verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
 
 
 def get_run(run_id: UUID | str) -> RunHandle[Any]:

@@ -30,11 +30,13 @@ class ModelRef:
 
     def get(self) -> Model:
         """The instance as it is now. Raises the model's DoesNotExist, LookupError for a model that is gone."""
-        return apps.get_model(self.label)._default_manager.get(pk=self.pk)
+        model: type[Model] = apps.get_model(self.label)
+        return model._default_manager.get(pk=self.pk)
 
     async def aget(self) -> Model:
         """As ``get``."""
-        return await apps.get_model(self.label)._default_manager.aget(pk=self.pk)
+        model: type[Model] = apps.get_model(self.label)
+        return await model._default_manager.aget(pk=self.pk)
 
 
 def _from_data(data: Any) -> ModelRef:

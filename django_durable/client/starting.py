@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 from uuid import UUID
-
-from django.db import transaction
 
 from ..core.journal import NewRun
 from ..core.names import NAME_MAX
 from ..core.stepping import running_step
 from ..exceptions import IdempotencyConflict
-from ..signals import run_enqueued
 from ..store.database import Database
-from ..store.keys import take_key
+from ..store.keys import hash_of, take_key
 from ..store.starting import start_runs
+from .announcing import announce_enqueued
 from .pushing import push_after_commit
 
 STEP_KEY_SECONDS = 30 * 86400.0
@@ -62,7 +58,7 @@ def _step_key() -> KeyRequest:
 
 
 def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest) -> UUID:
-    key_hash, input_hash = _hash(request.key), _hash(run.input)
+    key_hash, input_hash = hash_of(request.key), hash_of(run.input)
     # The hash is what counts; the column only shows the key, and one that a step made may be longer than it.
     taken = take_key(db, workflow.name, request.key[:NAME_MAX], key_hash, run.id, input_hash, request.ttl)
     if taken is None:
@@ -75,16 +71,9 @@ def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest)
     return taken.run_id
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> None:
     if not runs:
         return
     ready = start_runs(db, runs)
     push_after_commit(db, ready)
-    if run_enqueued.has_listeners(workflow):
-        for run in runs:
-            send = partial(run_enqueued.send_robust, sender=workflow, run_id=run.id)
-            transaction.on_commit(send, using=db.alias, robust=True)
+    announce_enqueued(db, workflow, runs)

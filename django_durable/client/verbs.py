@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from ..core.codec import encode
 from ..core.ids import uuid7
 from ..core.journal import NewRun
 from ..core.names import check_name
+from ..core.registry import find
 from ..core.states import TERMINAL, PayloadKind
 from ..exceptions import IllegalTransition, RunNotFound
 from ..models import Audit, Event, Payload, Run
@@ -20,7 +22,7 @@ from ..store.clock import DatabaseNow
 from ..store.database import Database
 from ..store.starting import start_runs
 from ..store.transitions import Verb
-from .announcing import announce_after_commit
+from .announcing import announce_after_commit, announce_enqueued
 from .pushing import push_after_commit, wake_after_commit
 
 BATCH = 500
@@ -71,13 +73,25 @@ def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
     )
     with db.transaction():
         ready = start_runs(db, [new])
-        _audit(db, old, "rerun", actor, reason)
+        _audit(db, old.pk, old.status, "rerun", actor, reason)
     push_after_commit(db, ready)
+    announce_enqueued(db, find(old.workflow), [new])
     return new.id
 
 
-def send_event(run_id: UUID, name: str, payload: Any = None, idempotency_key: str | None = None) -> None:
-    """Store an event for the run and wake it after the commit. The same idempotency key sends once."""
+def send_event(
+    run_id: UUID,
+    name: str,
+    payload: Any = None,
+    idempotency_key: str | None = None,
+    *,
+    reason: str = "",
+    actor: str = "",
+) -> None:
+    """Store an event for the run and wake it after the commit. The same idempotency key sends once.
+
+    In the run's audit where an ``actor`` is given: events of programs are many, and stored anyway.
+    """
     db = Database()
     check_name("event", name)
     if idempotency_key is not None:
@@ -86,10 +100,11 @@ def send_event(run_id: UUID, name: str, payload: Any = None, idempotency_key: st
     status = _status(run_id)
     if status in TERMINAL:
         raise IllegalTransition("sent events", run_id, status)
-    event = Event(
-        run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "", sent_at=DatabaseNow()
-    )
-    Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
+    event = Event(run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "", sent_at=DatabaseNow())
+    with db.transaction() if actor else nullcontext():
+        Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
+        if actor:
+            _audit(db, run_id, status, "send_event", actor, f"{name}: {reason}" if reason else name)
     wake_after_commit(db, run_id)
 
 
@@ -99,9 +114,9 @@ def reason_of(run_id: UUID, verb: str) -> str:
     return entries.values_list("reason", flat=True).first() or ""
 
 
-def _audit(db: Database, run: Run, verb: str, actor: str, reason: str) -> None:
+def _audit(db: Database, run_id: UUID, status: str, verb: str, actor: str, reason: str) -> None:
     Audit.objects.using(db.alias).create(
-        run_id=run.pk, verb=verb, actor=actor[:150], reason=reason, status_before=run.status, at=DatabaseNow()
+        run_id=run_id, verb=verb, actor=actor[:150], reason=reason, status_before=status, at=DatabaseNow()
     )
 
 

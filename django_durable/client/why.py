@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..conf import durable_settings
 from ..core import clock
@@ -23,9 +23,21 @@ class Why:
 
 def why(run: Run) -> Why:
     """The one reason that stands in this run's way, from its row and, where it matters, who is alive to take it."""
+    return why_held_by(run, holder_of(run))
+
+
+def holder_of(run: Run) -> Worker | None:
+    """The worker that has the run's lease, where there is one and it has told of itself."""
+    if run.leased_by is None:
+        return None
+    return Worker.objects.using(Database().alias).filter(pk=run.leased_by).first()
+
+
+def why_held_by(run: Run, holder: Worker | None) -> Why:
+    """As ``why``, for who has looked up the run's ``holder_of`` anyway."""
     match run.status:
         case Status.RUNNING:
-            return Why("running", f"It is being worked on; its lease stands until {_time(run.lease_expires_at)}.")
+            return _running(run, holder)
         case Status.SCHEDULED:
             return Why("scheduled", f"It starts at {_time(run.wake_at)}.")
         case Status.WAITING:
@@ -40,6 +52,18 @@ def why(run: Run) -> Why:
             return Why("finished", f"It is over: {run.status} at {_time(run.finished_at)}.")
 
 
+def _running(run: Run, worker: Worker | None) -> Why:
+    until = _time(run.lease_expires_at)
+    silent_since = clock.utcnow() - timedelta(seconds=durable_settings().LEASE_SECONDS)
+    if worker is not None and worker.stopped_at is not None:
+        text = f"Its worker {worker} stopped at {_time(worker.stopped_at)}"
+    elif worker is not None and worker.heartbeat_at < silent_since:
+        text = f"Its worker {worker} has not been heard of since {_time(worker.heartbeat_at)}"
+    else:
+        return Why("running", f"It is being worked on; its lease stands until {until}.")
+    return Why("running: worker silent", f"{text}; it is taken up when its lease ends at {until}.")
+
+
 def _waiting(run: Run) -> Why:
     what, _, path = run.waiting_on.partition(":")
     until = f" until {_time(run.wake_at)}" if run.wake_at else ""
@@ -47,7 +71,8 @@ def _waiting(run: Run) -> Why:
         "sleep": f"It sleeps at {path!r}{until}.",
         "event": f"It waits at {path!r} for an event{until}.",
         "child": f"It waits for its child run at {path!r}{until}.",
-        "retry": f"{'The run' if path == 'run' else f'Step {path!r}'} failed and is tried again at {_time(run.wake_at)}.",
+        "retry": f"{'The run' if path == 'run' else f'Step {path!r}'} failed and is tried again at "
+        f"{_time(run.wake_at)}.",
     }
     return Why(f"waiting: {what}", texts.get(what, f"It waits on {run.waiting_on}{until}."))
 

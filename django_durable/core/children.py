@@ -22,10 +22,7 @@ def start_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Perfo
     """Start a child and go on; its id."""
     entry = flow.find(path, Kind.CHILD)
     if entry is None:
-        flow.require_live()
-        child = make(path)
-        flow.pending.children.append(child)
-        entry = Entry(path, Kind.CHILD, EntryStatus.SUCCEEDED, value=encode(child.id))
+        entry = Entry(path, Kind.CHILD, EntryStatus.SUCCEEDED, value=encode(_start(flow, path, make)))
         flow.record(entry)
         yield Persist()
     return cast(UUID, decode(cast(str, entry.value)))
@@ -35,10 +32,7 @@ def run_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Perform
     """Start a child, wait for it without holding anything, and return its value or raise ChildFailed."""
     entry = flow.find(path, Kind.CHILD)
     if entry is None:
-        flow.require_live()
-        child = make(path)
-        flow.pending.children.append(child)
-        entry = Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(child.id))
+        entry = Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(_start(flow, path, make)))
         flow.record(entry)
         flow.suspend(entry)
     if entry.status == EntryStatus.WAITING:
@@ -53,6 +47,13 @@ def run_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Perform
         status, error = decode(cast(str, entry.error))
         raise ChildFailed(path, UUID(entry.awaits), status, error)
     return decode(cast(str, entry.value))
+
+
+def _start(flow: Flow, path: str, make: MakeRun) -> UUID:
+    flow.require_live()
+    child = make(path)
+    flow.pending.children.append(child)
+    return child.id
 
 
 def _ended(entry: Entry, state: ChildState) -> Entry:

@@ -205,8 +205,8 @@ class AsyncContext(Facts):
     async def step(
         self,
         name: str,
-        fn: Callable[..., Any],
-        *args: Any,
+        fn: Callable[[*Ts], Any],
+        *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
         timeout: float | None = None,

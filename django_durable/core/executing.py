@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from uuid import UUID
 
@@ -13,3 +15,13 @@ leave_run = _executing.reset
 def is_executing() -> bool:
     """True in the body of a workflow and in its steps."""
     return _executing.get() is not None
+
+
+@contextmanager
+def outside_run() -> Iterator[None]:
+    """For what happens within a run's attempt and is no part of it: receivers of signals that tell of it."""
+    token = _executing.set(None)
+    try:
+        yield
+    finally:
+        _executing.reset(token)

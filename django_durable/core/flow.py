@@ -50,9 +50,11 @@ class Flow:
         "_claimed",
         "before_call",
         "counters",
+        "is_closed",
         "is_replaying",
         "journal",
         "lease",
+        "misuse",
         "outcome",
         "pending",
         "random",
@@ -76,8 +78,11 @@ class Flow:
         self.pending = Write()
         self.outcome: Outcome | None = None
         self.is_replaying = not journal.is_empty
-        self.before_call: Callable[[], None] | None = None
-        """What a driver has to say against a ``ctx`` call here and now; raises."""
+        self.misuse: ContextMisuse | None = None
+        """What fails the run, whatever the workflow made of it and whatever else was recorded."""
+        self.is_closed = False
+        self.before_call: Callable[[str], None] | None = None
+        """What a driver has to say against the ``ctx`` call of this name, here and now; raises."""
         self.counters: dict[str, int] = {}
         self._claimed: set[str] = set()
 
@@ -85,14 +90,18 @@ class Flow:
 
     def require_open(self, name: str) -> None:
         """Unwind again where the attempt is over. Raises ContextMisuse where a ctx call cannot work."""
-        if self.outcome is not None:
-            raise Unwind
         if running_step() is not None:
             raise ContextMisuse(
                 f"ctx was used inside a step, at {name!r}. A step's function gets no ctx: call ctx from the workflow."
             )
         if self.before_call is not None:
-            self.before_call()
+            self.before_call(name)
+        if self.outcome is not None or self.misuse is not None:
+            raise Unwind
+        if self.is_closed:
+            raise ContextMisuse(
+                f"ctx was used after the workflow's function had ended, at {name!r}. Await each ctx call."
+            )
 
     def claim(self, scope: str, name: str, key: object = None) -> str:
         """The path of this call, which nobody in this run has used before. Raises StepNameReused, InvalidName."""
@@ -156,17 +165,21 @@ class Flow:
 
     def suspend(self, entry: Entry) -> NoReturn:
         """End the attempt: the run waits for ``entry``, whose time (if it has one) bounds the wait."""
-        is_new = entry.path in self.pending.entries
-        self.end(
-            Suspended(
-                waiting_on=f"{'retry' if entry.status == EntryStatus.RETRYING else entry.kind}:{entry.path}",
-                wake_at=entry.wake_at,
-                wake_after=entry.wake_after if is_new and entry.wake_at is None else None,
-            )
-        )
+        what = "retry" if entry.status == EntryStatus.RETRYING else entry.kind
+        self.end(Suspended(f"{what}:{entry.path}", entry.wake_at, entry.wake_after))
 
     def end(self, outcome: Outcome) -> NoReturn:
         """Close the flow with ``outcome`` (the first one stands) and unwind the workflow."""
         if self.outcome is None:
             self.outcome = outcome
         raise Unwind
+
+    def refuse(self, misuse: ContextMisuse) -> NoReturn:
+        """Fail the run for a misuse that depends on timing: a replay might not meet it, and go another way."""
+        self.misuse = self.misuse or misuse
+        raise misuse
+
+    def close(self) -> Write:
+        """The attempt is over: what is left to be committed. Whoever still has the ``ctx`` is refused."""
+        self.is_closed = True
+        return self.take_pending()

@@ -20,7 +20,7 @@ def progress(flow: Flow, done: float, total: float | None, message: str) -> None
 
 
 class RunLog(logging.LoggerAdapter[logging.Logger]):
-    """The run's logger: each record carries ``workflow`` and ``run``; what was logged once is not logged in a replay."""
+    """The run's logger: each record carries ``workflow`` and ``run``; what was logged once is not in a replay."""
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(logger, {"workflow": flow.run.workflow, "run": str(flow.run.run_id)})

@@ -33,7 +33,8 @@ def sleep(flow: Flow, path: str, duration: timedelta | float) -> None:
 
 def sleep_until(flow: Flow, path: str, when: datetime) -> None:
     """Wait until ``when``, an aware datetime; one that has passed returns at once."""
-    if not isinstance(when, datetime) or when.tzinfo is None:
+    given: Any = when
+    if not isinstance(given, datetime) or given.tzinfo is None:
         raise TypeError(f"sleep_until takes an aware datetime, not {when!r}.")
     _wait(flow, path, lambda: Entry(path, Kind.SLEEP, EntryStatus.WAITING, wake_at=when))
 

@@ -17,12 +17,13 @@ from ..core.flow import Flow
 from ..core.journal import Entry, Write
 from ..core.outcomes import Lost
 from ..core.states import EntryStatus
+from ..core.stepping import enter_step, leave_step
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
 from ..store.committing import Receipt, write_batch
 from ..store.database import ONE_WRITER, Database
 from .commit import Commit
-from .step_call import call_step
+from .step_call import call_here, step_of
 
 HELD_PAUSE = 0.005
 
@@ -40,10 +41,12 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     db = Database()
     pending = flow.take_pending()
     began = time.perf_counter()
+    # Around the commit too: what its on_commit hooks enqueue is enqueued by this step.
+    token = enter_step(step_of(flow, perform))
     try:
         with _writer(db), transaction.atomic(using=db.alias):
             _limit_idling(db)
-            value = call_step(flow, perform)
+            value = call_here(perform)
             returned = Returned(value, time.perf_counter() - began)
             write, receipt = _journal(db, flow, perform, returned, pending)
     except _LeaseLost:
@@ -54,6 +57,8 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
             return Returned(_journaled_value(flow, perform), seconds)
         _restore(flow, pending, perform.path)
         return Raised(error, seconds)
+    finally:
+        leave_step(token)
     commit.noted(flow.lease, write, receipt)
     return returned
 

@@ -6,24 +6,31 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..conf import durable_settings
 from ..core.codec import decode
+from ..core.context import Decisions
 from ..core.failures import describe
 from ..core.flow import Flow, RunInfo
-from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Outcome, Released, Retried, Suspended
+from ..core.journal import Write
+from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Lost, Outcome, Released, Retried, Suspended
 from ..core.retries import retry_delay
 from ..core.states import BlockReason, Phase
+from ..core.steps import step
 from ..core.unwinding import Unwind
 from ..exceptions import (
     ChildFailed,
+    ContextMisuse,
     InvalidInput,
+    InvalidName,
     PayloadError,
     PayloadUndecodable,
     RunCancelled,
     RunFailed,
     StepFailed,
+    StepNameReused,
     SuspensionSwallowed,
 )
 from ..store.claiming import Claim
@@ -31,8 +38,11 @@ from ..workflows.definition import Workflow
 
 logger = logging.getLogger("django_durable.executor")
 
-FINAL = (StepFailed, ChildFailed)
+RETRIED = (StepFailed, ChildFailed)
 """Errors that were retried where they happened: the run is not tried again as a whole for them."""
+
+HOPELESS = (ContextMisuse, InvalidInput, InvalidName, PayloadError, StepNameReused)
+"""Errors that a replay of the same code and journal can only meet again."""
 
 ON_FAILURE = "%on_failure"
 """The path of the ``on_failure`` step; no name that a person chose can be it."""
@@ -66,36 +76,43 @@ class Attempt:
         """Whether the function is done with, and ``on_failure`` is what is left to do."""
         return self.claim.phase == Phase.ON_FAILURE
 
-    def read_input(self) -> Call | Outcome:
-        """The arguments, or the outcome where they no longer fit this code: a fault of the deployment."""
+    def body(self, ctx: Any, drive: Callable[[Decisions[Any]], Any]) -> Callable[[], Any]:
+        """What to call: the function with its input, or ``on_failure`` as a step. Unwinds where nothing is to be."""
+        self.flow.require_live()
+        if self.is_ending:
+            failure = self._failure()
+            # The workflow may have lost its hook since; the step is then a no-op, and the failure stands.
+            hook = self.workflow.options.on_failure or _no_hook
+            return partial(drive, step(self.flow, ON_FAILURE, hook, (failure,)))
+        args, kwargs = self._read_input()
+        return partial(self.workflow.fn, ctx, *args, **kwargs)
+
+    def _read_input(self) -> Call:
         try:
             if self.claim.input is None:
                 raise PayloadUndecodable("the input is gone")
             return self.workflow.signature.read(self.claim.workflow, self.claim.input)
         except (PayloadUndecodable, InvalidInput) as error:
-            return self._undecodable(error)
+            # It fitted when the run was started: a fault of the deployment.
+            self.flow.end(Blocked(BlockReason.UNDECODABLE, str(error)))
 
-    def _undecodable(self, error: Exception) -> Outcome:
-        return Blocked(BlockReason.UNDECODABLE, str(error), self.workflow.fingerprint)
-
-    def failure_hook(self) -> tuple[Callable[[RunFailed], Any], RunFailed]:
-        """``on_failure`` and what to call it with: the failure that the run will end with."""
-        error = decode(self.claim.pending_error) if self.claim.pending_error else {}
-        # The workflow may have lost its hook since; the step is then a no-op, and the failure stands.
-        return self.workflow.options.on_failure or _no_hook, RunFailed(self.claim.run_id, error)
-
-    def log_failed_hook(self) -> None:
-        logger.error("on_failure of %s failed for run %s", self.claim.workflow, self.claim.run_id)
+    def _failure(self) -> RunFailed:
+        """What the run will end with, and ``on_failure`` is told."""
+        return RunFailed(self.claim.run_id, decode(self.claim.pending_error) if self.claim.pending_error else {})
 
     # --- after the function --------------------------------------------------------------------
 
     def returned(self, value: Any) -> Outcome:
         """The outcome after the function returned ``value``."""
         outcome = self.flow.outcome
+        if self.flow.misuse is not None:
+            return self._final(self.flow.misuse)
         if isinstance(outcome, Suspended):
             return self._final(SuspensionSwallowed(outcome.waiting_on.partition(":")[2]))
         if outcome is not None:
             return self._stamped(outcome)
+        if self.is_ending:
+            return Failed(self._failure().error)
         try:
             return Completed(self.flow.encode(value, "result"))
         except PayloadError as error:
@@ -104,15 +121,18 @@ class Attempt:
     def raised(self, error: BaseException) -> Outcome:
         """The outcome after ``error`` surfaced. What the flow recorded stands, whatever surfaced."""
         outcome = self.flow.outcome
+        if self.flow.misuse is not None:
+            return self._final(self.flow.misuse)
         if outcome is not None:
             return self._stamped(outcome)
+        if self.is_ending and isinstance(error, StepFailed):
+            logger.error("on_failure of %s failed for run %s", self.claim.workflow, self.claim.run_id)
+            return Failed(self._failure().error)
         if isinstance(error, RunCancelled) and self.claim.lease.cancel_requested:
             return Cancelled()
         if isinstance(error, PayloadUndecodable):
-            return self._undecodable(error)
-        if not isinstance(error, FINAL) and (again := self._again(error)) is not None:
-            return again
-        return self._final(error)
+            return self._stamped(Blocked(BlockReason.UNDECODABLE, str(error)))
+        return self._again(error) or self._final(error)
 
     def interrupted(self) -> Outcome:
         """The outcome after the worker cancelled the task: what the lease says, else handed back unharmed."""
@@ -120,7 +140,17 @@ class Attempt:
             self.flow.require_live()
         return Released() if self.flow.outcome is None else self._stamped(self.flow.outcome)
 
+    def last_write(self, outcome: Outcome) -> Write | None:
+        """What is left to be committed, with the outcome; None where the run is somebody else's."""
+        write = self.flow.close()
+        write.outcome = outcome
+        return None if isinstance(outcome, Lost) else write
+
+    # --- outcomes ------------------------------------------------------------------------------
+
     def _again(self, error: BaseException) -> Retried | None:
+        if _is_final(error):
+            return None
         retry, attempt = self.workflow.options.retry, self.claim.attempt
         allowed = self.claim.max_attempts or retry.max_attempts
         # ``using(max_attempts=…)`` replaces the policy's count, so the policy is asked as if at its first attempt.
@@ -131,7 +161,7 @@ class Attempt:
 
     def _final(self, error: BaseException) -> Outcome:
         described = describe(error)
-        if isinstance(error, FINAL):
+        if isinstance(error, RETRIED):
             described["step"] = error.step
         return self._failed(described)
 
@@ -148,6 +178,12 @@ class Attempt:
                 return Blocked(reason, text, self.workflow.fingerprint)
             case _:
                 return outcome
+
+
+def _is_final(error: BaseException) -> bool:
+    """Whether trying the run again is of no use; a group (of a TaskGroup) is as hopeless as any error in it."""
+    final = (*RETRIED, *HOPELESS)
+    return isinstance(error, final) or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
 
 
 def _no_hook(failure: RunFailed) -> None:

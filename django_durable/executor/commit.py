@@ -6,8 +6,10 @@ from typing import Protocol
 
 from asgiref.sync import sync_to_async
 
+from ..core.flow import Flow
 from ..core.journal import Write
 from ..core.lease import Lease
+from ..core.outcomes import Lost
 from ..store.committing import Receipt, write_batch
 from ..store.database import Database
 
@@ -21,6 +23,13 @@ class Commit(Protocol):
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Hear of a write that was committed elsewhere: with an atomic step's own transaction."""
+
+
+def heed(flow: Flow, receipt: Receipt) -> None:
+    """What a commit in the midst of an attempt has told; unwinds where the lease is lost."""
+    if receipt.is_lost:
+        flow.end(Lost())
+    flow.lease.cancel_requested |= receipt.cancelling
 
 
 class DirectCommit:

@@ -21,10 +21,15 @@ def call_step(flow: Flow, perform: Perform) -> Any:
     """What the function returns. Raises what it raises, StepTimeout when its time is over."""
     token = enter_step(step_of(flow, perform))
     try:
-        value = call_plain(perform)
-        return async_to_sync(in_time)(value, perform) if inspect.iscoroutine(value) else value
+        return call_here(perform)
     finally:
         leave_step(token)
+
+
+def call_here(perform: Perform) -> Any:
+    """As ``call_step``, for who has entered the step already."""
+    value = call_plain(perform)
+    return async_to_sync(in_time)(value, perform) if inspect.iscoroutine(value) else value
 
 
 def step_of(flow: Flow, perform: Perform) -> CurrentStep:

@@ -6,12 +6,10 @@ from typing import Any
 
 from ..core.context import Context
 from ..core.executing import enter_run, leave_run
-from ..core.outcomes import Failed, Lost, Outcome
-from ..core.steps import step
-from ..exceptions import StepFailed
+from ..core.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
-from .attempt import ON_FAILURE, Attempt
+from .attempt import Attempt
 from .commit import Commit
 from .sync_driver import SyncDriver
 
@@ -24,39 +22,16 @@ def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> O
         drive = SyncDriver(attempt.flow, commit)
         outcome = _perform(attempt, drive)
         drive.roll_back()
-        return _store(attempt, outcome, commit)
+        write = attempt.last_write(outcome)
+        is_stored = write is not None and not commit.write(claim.lease, write).is_lost
+        return outcome if is_stored else Lost()
     finally:
         leave_run(token)
 
 
 def _perform(attempt: Attempt, drive: SyncDriver) -> Outcome:
     try:
-        attempt.flow.require_live()
-        if attempt.is_ending:
-            return _on_failure(attempt, drive)
-        call = attempt.read_input()
-        if not isinstance(call, tuple):
-            return call
-        args, kwargs = call
-        value = attempt.workflow.fn(Context(attempt.flow, drive), *args, **kwargs)
+        body = attempt.body(Context(attempt.flow, drive), drive)
+        return attempt.returned(body())
     except BaseException as error:
         return attempt.raised(error)
-    return attempt.returned(value)
-
-
-def _on_failure(attempt: Attempt, drive: SyncDriver) -> Outcome:
-    hook, failure = attempt.failure_hook()
-    try:
-        drive(step(attempt.flow, ON_FAILURE, hook, (failure,)))
-    except StepFailed:
-        attempt.log_failed_hook()
-    return Failed(failure.error)
-
-
-def _store(attempt: Attempt, outcome: Outcome, commit: Commit) -> Outcome:
-    write = attempt.flow.take_pending()
-    if isinstance(outcome, Lost):
-        return outcome
-    write.outcome = outcome
-    receipt = commit.write(attempt.claim.lease, write)
-    return Lost() if receipt.is_lost else outcome

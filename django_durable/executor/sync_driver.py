@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 from ..core.context import Decisions
 from ..core.effects import Effect, Perform, Performed, Raised, Returned
 from ..core.flow import Flow
-from ..core.outcomes import Lost
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
-from .commit import Commit
+from .commit import Commit, heed
+from .misuse import refuse_other_thread
 from .step_call import call_step
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
 
@@ -23,7 +24,8 @@ class SyncDriver:
         self._flow = flow
         self._commit = commit
         self._outer = open_transactions()
-        flow.before_call = self._refuse_transaction
+        self._thread = threading.get_ident()
+        flow.before_call = self._refuse
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Performed | None = None
@@ -34,8 +36,10 @@ class SyncDriver:
         except StopIteration as stop:
             return stop.value
 
-    def _refuse_transaction(self) -> None:
-        refuse_open_transaction(self._outer)
+    def _refuse(self, name: str) -> None:
+        refuse_other_thread(self._thread, name)
+        if self._flow.outcome is None:
+            refuse_open_transaction(self._outer)
 
     def roll_back(self) -> None:
         """At the end of the attempt: undo what the workflow's own code left open on this thread."""
@@ -49,14 +53,8 @@ class SyncDriver:
 
     def persist(self) -> None:
         """Make what is pending durable; unwinds where the lease is lost."""
-        write = self._flow.take_pending()
-        if not write:
-            return
-        lease = self._flow.lease
-        receipt = self._commit.write(lease, write)
-        if receipt.is_lost:
-            self._flow.end(Lost())
-        lease.cancel_requested |= receipt.cancelling
+        if write := self._flow.take_pending():
+            heed(self._flow, self._commit.write(self._flow.lease, write))
 
     def _perform(self, perform: Perform) -> Performed:
         if perform.settle is not None:

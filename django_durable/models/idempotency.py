@@ -5,7 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class IdempotencyKey(models.Model):
-    """Which run an idempotency key of a workflow started, with a hash of its input; it may be used again after ``expires_at``."""
+    """Which run an idempotency key of a workflow started, with a hash of its input; free again after ``expires_at``."""
 
     workflow = models.CharField(max_length=200)
     key_hash = models.CharField(max_length=64)

@@ -33,7 +33,9 @@ class JournalEntry(models.Model):
         verbose_name_plural = _("journal entries")
         indexes = [
             # What runs wait for: the look at suspension, the wake and the sweep ask only for these.
-            models.Index(fields=["kind", "run"], name="durable_journal_waits", condition=Q(status=EntryStatus.WAITING.value)),
+            models.Index(
+                fields=["kind", "run"], name="durable_journal_waits", condition=Q(status=EntryStatus.WAITING.value)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -96,7 +96,7 @@ class Run(models.Model):
     root_id = models.UUIDField()
     detached = models.BooleanField(default=False)
 
-    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("run")
@@ -122,8 +122,7 @@ class Run(models.Model):
             ),
             models.CheckConstraint(
                 name="durable_run_finished",
-                condition=Q(status__in=OVER, finished_at__isnull=False)
-                | Q(status__in=ALIVE, finished_at__isnull=True),
+                condition=Q(status__in=OVER, finished_at__isnull=False) | Q(status__in=ALIVE, finished_at__isnull=True),
             ),
             models.CheckConstraint(
                 name="durable_run_scheduled", condition=~Q(status=Status.SCHEDULED.value) | Q(wake_at__isnull=False)
@@ -131,7 +130,9 @@ class Run(models.Model):
             models.CheckConstraint(
                 name="durable_run_queued", condition=~Q(status=Status.QUEUED.value) | Q(queued_at__isnull=False)
             ),
-            models.CheckConstraint(name="durable_run_waiting", condition=~Q(status=Status.WAITING.value) | ~Q(waiting_on="")),
+            models.CheckConstraint(
+                name="durable_run_waiting", condition=~Q(status=Status.WAITING.value) | ~Q(waiting_on="")
+            ),
             models.CheckConstraint(
                 name="durable_run_blocked",
                 condition=Q(status=Status.BLOCKED.value) & ~Q(block_reason="")
@@ -159,6 +160,12 @@ class Run(models.Model):
                 condition=Q(status__in=[Status.SCHEDULED.value, Status.WAITING.value], wake_at__isnull=False),
             ),
             models.Index(fields=["leased_by"], name="durable_run_leased", condition=Q(status=Status.RUNNING.value)),
+            # As good as empty: whoever asked died before the run was queued to end. The sweep looks for such.
+            models.Index(
+                fields=["id"],
+                name="durable_run_cancelling",
+                condition=Q(status=Status.WAITING.value, cancel_requested_at__isnull=False),
+            ),
             models.Index(
                 fields=["status", "id"],
                 name="durable_run_attention",

@@ -44,6 +44,7 @@ class RedisQueue:
         self._clients: dict[float, Any] = {}
         self._mutex = threading.Lock()
         self._broken_until = 0.0
+        self._failing: set[str] = set()
         self._closed = threading.Event()
 
     @property
@@ -58,20 +59,20 @@ class RedisQueue:
             lists[self._key(run.queue, band_of(run.priority))].append(str(run.id))
 
         def send() -> None:
-            pipeline = self._client(PUSH_SECONDS).pipeline(transaction=False)
+            client = self._client(PUSH_SECONDS)
             for key, ids in lists.items():
-                pipeline.rpush(key, *ids)
-                pipeline.ltrim(key, 0, LIST_LIMIT - 1)
-            pipeline.execute()
+                # As a rule one list and one command: a pipeline costs twice as much as what it would save.
+                if client.rpush(key, *ids) > LIST_LIMIT:
+                    client.ltrim(key, 0, LIST_LIMIT - 1)
 
-        self._guarded(send, None)
+        self._guarded("push", send, None)
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
         if not self.gives_hints:
             self._closed.wait(timeout)
             return []
         keys = [self._key(queue, band) for band in BANDS for queue in queues]
-        found: list[bytes] = self._guarded(lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
+        found: list[bytes] = self._guarded("pop", lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
         if self._closed.is_set():
             self._disconnect()
         return [run_id for run_id in map(_read, found) if run_id is not None]
@@ -92,7 +93,7 @@ class RedisQueue:
             client = self._client(PUSH_SECONDS)
             return sum(client.llen(self._key(queue, band)) for band in BANDS)
 
-        return self._guarded(count, 0) if self.gives_hints else 0
+        return self._guarded("length", count, 0) if self.gives_hints else 0
 
     def close(self) -> None:
         self._closed.set()
@@ -107,14 +108,33 @@ class RedisQueue:
     def _key(self, queue: str, band: str) -> str:
         return f"{self._prefix}:{{{queue}}}:{band}"
 
-    def _guarded(self, call: Callable[[], T], otherwise: T) -> T:
+    def _guarded(self, verb: str, call: Callable[[], T], otherwise: T) -> T:
         try:
-            return call()
+            value = call()
         except (redis.RedisError, OSError) as error:
-            if self.gives_hints:
-                logger.warning("redis is out of reach, working from the database: %s", error)
             self._broken_until = clock.monotonic() + BREAK_SECONDS
+            self._note_failure(verb, error)
             return otherwise
+        if verb in self._failing:
+            self._note_recovery(verb)
+        return value
+
+    # Said once, not at each retry. By verb: a Redis that is full refuses every push while pops go well.
+
+    def _note_failure(self, verb: str, error: Exception) -> None:
+        with self._mutex:
+            is_news = not self._failing
+            self._failing.add(verb)
+        if is_news:
+            logger.warning("redis is out of reach, working from the database: %s", error)
+
+    def _note_recovery(self, verb: str) -> None:
+        with self._mutex:
+            is_news = self._failing == {verb}
+            self._failing.discard(verb)
+        if is_news:
+            # As loud as the loss: whoever was told of that is to hear of this.
+            logger.warning("redis is back")
 
     def _client(self, socket_timeout: float) -> Any:
         """A client whose socket time-out fits its use.

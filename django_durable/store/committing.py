@@ -58,6 +58,7 @@ class _Batch:
     leaving: list[dict[str, Any]] = field(default_factory=list)
     suspending: list[dict[str, Any]] = field(default_factory=list)
     children: list[dict[str, Any]] = field(default_factory=list)
+    tags: list[dict[str, Any]] = field(default_factory=list)
     consumed: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -137,6 +138,7 @@ def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], c
         if row[3] == Status.QUEUED and d.key(d.read_key(row[0])) not in over:
             _parent_of(d, batch, receipts, row[0]).ready.append(Ready(d.read_key(row[0]), row[1], row[2]))
     send(commits.insert_child_inputs(d), children=batch.children)
+    send(commits.insert_child_tags(d), tags=batch.tags)
     send(commits.cancel_children(d), children=orphans)
     for row in send(commits.leave(d), leaving=batch.leaving) + send(commits.suspend(d), suspending=batch.suspending):
         _take_status(d, receipts[d.read_key(row[0])], row[0], *row[1:])
@@ -193,6 +195,7 @@ def _gather(d: Dialect, batch: _Batch, lease: Lease, write: Write) -> None:
         batch.entries.append(_entry_row(d, run_id, entry))
     for child in write.children:
         batch.children.append(run_row(d, child))
+        batch.tags += [{"parent_id": run_id, "run_id": d.key(child.id), "name": tag} for tag in child.tags]
     for event_id, path in write.consumed.items():
         batch.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
     if write.progress is not None:

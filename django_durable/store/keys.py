@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from uuid import UUID
 
 from ..models import IdempotencyKey
 from .database import Database
 from .sql import keys as sql
+
+
+def hash_of(text: str) -> str:
+    """What stands for a key, or for the input that came with it: it fits an index however long the text is."""
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def take_key(

@@ -15,7 +15,8 @@ from .sql import leases, waits
 
 
 class Taken(NamedTuple):
-    """A run whose lease was taken away; ``status`` is queued, or blocked after too many crashes."""
+    """A run whose lease was taken away; ``status`` is queued, or after too many crashes blocked, or cancelled where
+    it had been asked to stop."""
 
     ready: Ready
     status: str
@@ -70,7 +71,7 @@ def find_lapsed(db: Database, limit: int) -> dict[UUID, UUID]:
 def reap(
     db: Database, limit: int, *, lease: float, max_crashes: int, seen: dict[UUID, UUID] | None = None
 ) -> list[Taken]:
-    """Take lapsed leases away. ``seen`` (run and token) restricts it to those that an earlier look saw lapsed as well."""
+    """Take lapsed leases away. ``seen`` (run and token) restricts it to those that an earlier look saw lapsed too."""
     d = db.dialect
     statement = leases.reap(d) if seen is None else leases.reap_seen(d)
     more = {} if seen is None else {"seen": as_json([{"id": d.key(i), "token": d.key(t)} for i, t in seen.items()])}

@@ -1,4 +1,4 @@
-"""The verbs of the outside: each a guarded UPDATE that decides by the status it finds. They join the caller's transaction."""
+"""The verbs of the outside: guarded UPDATEs that decide by the status they find. They join the caller's transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from uuid import UUID
 
 from django.db.models import Case, F, Q, QuerySet, Value, When
 
-from ..core.states import TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
+from ..core.states import TERMINAL, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..models import Audit, JournalEntry, Payload, Run
 from ..queues.ready import Ready
 from .clock import DatabaseNow
 from .database import Database
+
+ON_FAILURE = "%on_failure"
+"""Where the executor journals the hook; a test holds the two together."""
+
+REPLACED = ""
+"""The ``parent_path`` of a child in whose place its resumed parent starts another."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,13 +101,15 @@ def _update(db: Database, runs: Sequence[Run], **columns: Any) -> None:
 
 
 def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
-    """Paused, blocked, failed or cancelled → queued; goes on from the journal, exhausted steps start anew."""
+    """Paused, blocked, failed or cancelled → queued; goes on from the journal. Exhausted steps start anew, and so do
+    ``on_failure`` and the children that failed."""
     resumable = [Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED]
     with db.transaction():
         runs = _locked(db, Run.objects.filter(pk__in=list(run_ids), status__in=resumable))
         runs = [run for run in runs if not _parent_knows_its_end(db, run)]
         ids = [run.pk for run in runs]
         _audit(db, runs, "resume", by)
+        _forget_failed_children(db, runs)
         _update(
             db,
             runs,
@@ -121,37 +129,66 @@ def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
         )
         outcome = [PayloadKind.OUTPUT, PayloadKind.ERROR, PayloadKind.BLOCK, PayloadKind.RETRY]
         Payload.objects.using(db.alias).filter(run_id__in=ids, kind__in=outcome).delete()
-        JournalEntry.objects.using(db.alias).filter(
-            run_id__in=ids, kind=Kind.STEP, status__in=[EntryStatus.FAILED, EntryStatus.RETRYING]
-        ).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
+        journal = JournalEntry.objects.using(db.alias).filter(run_id__in=ids)
+        journal.filter(path=ON_FAILURE).delete()
+        journal.filter(kind=Kind.STEP, status__in=[EntryStatus.FAILED, EntryStatus.RETRYING]).update(
+            status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None
+        )
     return as_ready(runs)
 
 
 def _parent_knows_its_end(db: Database, run: Run) -> bool:
-    return (
-        run.parent_id is not None
-        and JournalEntry.objects.using(db.alias)
-        .filter(run_id=run.parent_id, path=run.parent_path, kind=Kind.CHILD, status=EntryStatus.FAILED)
-        .exists()
-    )
+    if run.parent_id is None:
+        return False
+    journal = JournalEntry.objects.using(db.alias).filter(run_id=run.parent_id, path=run.parent_path)
+    return run.parent_path == REPLACED or journal.filter(kind=Kind.CHILD, status=EntryStatus.FAILED).exists()
 
 
-def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> int:
+def _forget_failed_children(db: Database, parents: Sequence[Run]) -> None:
+    """A replay starts each of them anew. The old one stays as it ended, at no path, so that it is not taken for the
+    new one: nobody would wait for that.
+
+    A parent that ended before it saw its child's end (at the deadline of both, or cancelled with it) forgets it too.
+    """
+    ids = [run.pk for run in parents]
+    ended = [run.pk for run in parents if run.status in TERMINAL]
+    journal = JournalEntry.objects.using(db.alias).filter(run_id__in=ids, kind=Kind.CHILD)
+    seen = journal.filter(status=EntryStatus.FAILED)
+    unseen = journal.filter(run_id__in=ended, status=EntryStatus.WAITING)
+    paths = set((seen | unseen).values_list("run_id", "path"))
+    if not paths:
+        return
+    children = Run.objects.filter(
+        parent_id__in={run_id for run_id, _ in paths},
+        parent_path__in={path for _, path in paths},
+        status__in=[Status.FAILED, Status.CANCELLED],
+    ).exclude(pk__in=ids)
+    # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
+    replaced = [child for child in _locked(db, children) if (child.parent_id, child.parent_path) in paths]
+    seen.delete()
+    journal.filter(pk__in=[(child.parent_id, child.parent_path) for child in replaced]).delete()
+    _update(db, replaced, parent_path=REPLACED)
+
+
+def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> list[Run]:
     """Runs that are startable for ``patience`` seconds, of workflows that no live worker knows →
-    ``blocked: unknown_workflow``; how many."""
+    ``blocked: unknown_workflow``, or cancelled where that was asked for first; the runs, each in its new status."""
     with db.transaction():
-        runs = Run.objects.using(db.alias).filter(status=Status.QUEUED, queued_at__lte=DatabaseNow(ago=patience))
-        runs = runs.exclude(workflow__in=list(known))
-        ids = [run.pk for run in runs.select_for_update(no_key=True, skip_locked=_skips(db)).order_by("pk")[:limit]]
-        return (
-            Run.objects.using(db.alias)
-            .filter(pk__in=ids)
-            .update(status=Status.BLOCKED, block_reason="unknown_workflow", suspect=False)
-        )
+        startable = Run.objects.using(db.alias).filter(status=Status.QUEUED, queued_at__lte=DatabaseNow(ago=patience))
+        unknown = startable.exclude(workflow__in=list(known))
+        runs = list(unknown.select_for_update(no_key=True, skip_locked=_skips(db)).order_by("pk")[:limit])
+        cancelling = [run for run in runs if run.cancel_requested_at is not None]
+        blocked = [run for run in runs if run.cancel_requested_at is None]
+        _update(db, cancelling, status=Status.CANCELLED, finished_at=DatabaseNow(), suspect=False)
+        _update(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, suspect=False)
+    for run in runs:
+        run.status = Status.BLOCKED if run.cancel_requested_at is None else Status.CANCELLED
+    return runs
 
 
-def unblock_known(db: Database, workflows: Sequence[str], fingerprints: dict[str, str]) -> list[Ready]:
-    """Blocked runs that this worker's code may fit: unknown names that it knows, divergences under another code."""
+def unblock_known(db: Database, workflows: Sequence[str], fingerprints: dict[str, str]) -> list[Run]:
+    """Blocked runs that this worker's code may fit: unknown names that it knows, divergences under another code; they
+    are queued now."""
     fits = Q(block_reason="unknown_workflow", workflow__in=list(workflows))
     for workflow, fingerprint in fingerprints.items():
         fits |= Q(block_reason__in=["diverged", "undecodable"], workflow=workflow) & ~Q(fingerprint=fingerprint)
@@ -163,7 +200,7 @@ def unblock_known(db: Database, workflows: Sequence[str], fingerprints: dict[str
             .order_by("pk")[:1000]
         )
         _update(db, runs, status=Status.QUEUED, queued_at=DatabaseNow(), block_reason="")
-    return as_ready(runs)
+    return runs
 
 
 def _skips(db: Database) -> bool:

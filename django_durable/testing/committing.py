@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from asgiref.sync import sync_to_async
 
+from ..core.executing import outside_run
 from ..core.journal import Entry, Write
 from ..core.lease import Lease
 from ..core.unwinding import Unwind
@@ -95,5 +96,6 @@ class AttemptCommit:
     def _announce(self, write: Write, receipt: Receipt) -> None:
         """Django's signals, here and now; a process that has died sends none."""
         if receipt.is_held and self.fate is not Fate.CRASHED:
-            for send in announcing.committed(get_workflow(self._claim.workflow), self._claim, write, receipt):
-                send()
+            with outside_run():
+                for send in announcing.committed(get_workflow(self._claim.workflow), self._claim, write, receipt):
+                    send()

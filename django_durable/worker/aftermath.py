@@ -51,10 +51,12 @@ class Aftermath:
             self._notifier.push(receipt.ready)
         if receipt.parent_id is not None and receipt.status in TERMINAL:
             self._notifier.wake(receipt.parent_id)
-        claim = self._slots.claim_of(lease)
+        is_logged, is_heard = wants_logging(write, receipt), announcing.is_heard()
+        claim = self._slots.claim_of(lease) if is_logged or is_heard else None
         if claim is None:
             return
-        if wants_logging(write, receipt):
+        if is_logged:
             self._announcer.do(partial(log_commit, claim, write, receipt))
-        for send in announcing.committed(get_workflow(claim.workflow), claim, write, receipt):
-            self._announcer.do(send)
+        if is_heard:
+            for send in announcing.committed(get_workflow(claim.workflow), claim, write, receipt):
+                self._announcer.do(send)

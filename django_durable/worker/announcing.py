@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.dispatch import Signal
 
 from .. import signals
 from ..core.codec import decode
 from ..core.journal import Entry, Write
+from ..core.registry import find
 from ..core.states import EntryStatus, Kind, Status
 from ..store.claiming import Claim
 from ..store.committing import Receipt
@@ -28,7 +30,13 @@ OF_STEP: dict[str, Signal] = {
     EntryStatus.RETRYING: signals.step_retrying,
     EntryStatus.FAILED: signals.step_failed,
 }
+HEARD = (*OF_STATUS.values(), *OF_STEP.values(), signals.run_enqueued)
 Send = Callable[[], object]
+
+
+def is_heard() -> bool:
+    """Whether anybody listens to any of the signals that a commit may cause: as a rule nobody does."""
+    return any(signal.receivers for signal in HEARD)
 
 
 def started(workflow: Workflow[Any, Any], claim: Claim) -> Iterator[Send]:
@@ -42,9 +50,18 @@ def committed(workflow: Workflow[Any, Any], claim: Claim, write: Write, receipt:
     for entry in write.entries.values():
         if entry.kind == Kind.STEP:
             yield from _of_step(workflow, claim, entry)
+    for child in write.children:
+        yield from _sends(signals.run_enqueued, find(child.workflow), run_id=child.id)
     signal = OF_STATUS.get(receipt.status or "")
     if signal is not None:
         yield from _sends(signal, workflow, run_id=claim.run_id, attempt=claim.attempt)
+
+
+def blocked(runs: Iterable[tuple[UUID, str]]) -> None:
+    """Send ``run_blocked`` for runs (id and workflow name) that maintenance has blocked, here and now."""
+    if signals.run_blocked.receivers:
+        for run_id, workflow in runs:
+            signals.run_blocked.send_robust(sender=find(workflow), run_id=run_id)
 
 
 def _of_step(workflow: Workflow[Any, Any], claim: Claim, entry: Entry) -> Iterator[Send]:
@@ -55,7 +72,7 @@ def _of_step(workflow: Workflow[Any, Any], claim: Claim, entry: Entry) -> Iterat
         yield from _sends(signal, workflow, run_id=claim.run_id, **facts)
 
 
-def _sends(signal: Signal, workflow: Workflow[Any, Any], **facts: Any) -> Iterator[Send]:
+def _sends(signal: Signal, workflow: object, **facts: Any) -> Iterator[Send]:
     # The plain list first: asking for live receivers takes a lock, and as a rule nobody listens.
     if signal.receivers and signal.has_listeners(workflow):
         yield partial(signal.send_robust, sender=workflow, **facts)

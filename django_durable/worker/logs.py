@@ -41,9 +41,9 @@ def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:
     for entry in write.entries.values():
         if entry.kind == Kind.STEP and entry.status in OF_STEP:
             line = "%s step=%r run=%s workflow=%s attempt=%d error=%s"
-            error = _short(decode(entry.error or "{}"))
+            short = _short(decode(entry.error or "{}"))
             level = OF_STEP[entry.status]
-            logger.log(level, line, entry.status, entry.path, *about.values(), entry.attempts, error, extra=about)
+            logger.log(level, line, entry.status, entry.path, *about.values(), entry.attempts, short, extra=about)
     match write.outcome:
         case Retried(error, attempt, delay):
             line = "retrying run=%s workflow=%s attempt=%d after=%.1fs error=%s"
@@ -91,7 +91,7 @@ class LineFormatter(logging.Formatter):
 
 
 def log_to_stderr(verbosity: int, *, as_json: bool) -> None:
-    """Let the package's events be seen. A project that has set up logging of its own keeps it, unless JSON was asked for."""
+    """Let the package's events be seen. A project with logging of its own keeps it, unless JSON was asked for."""
     logger = logging.getLogger("django_durable")
     if logger.hasHandlers() and not as_json:
         return

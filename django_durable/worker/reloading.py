@@ -12,7 +12,7 @@ SECONDS = 1.0
 
 
 class Watcher:
-    """Calls ``changed`` when a file that the process has imported, or a new one beside it, differs from the last look."""
+    """Calls ``changed`` when a file that the process has imported has changed, or there is a new one beside it."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

@@ -25,7 +25,7 @@ from ..queues.current import current_queue
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
 from .child import STILL_BUSY
-from .loops.reap import log_taken
+from .loops.reap import tell_of_taken
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -198,7 +198,7 @@ class Supervisor:
                 taken = recovery.reap_worker(
                     self._db, child.id, lease=settings.LEASE_SECONDS, max_crashes=settings.MAX_CRASHES
                 )
-                log_taken(taken)
+                tell_of_taken(taken)
                 ready = recovery.startable(taken)
                 self._wants_isolated |= not self._stopping and any(run.suspect for run in taken)
             current_queue().push(ready)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from ..core.context import AsyncContext, Context
+from ..core.registry import register
 from ..exceptions import WorkflowDefinitionError
 from .definition import Workflow
 from .options import WorkflowOptions
-from ..core.registry import register
 
 P = ParamSpec("P")
 R = TypeVar("R")

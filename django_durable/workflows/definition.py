@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from asgiref.sync import sync_to_async
 
 from ..conf import durable_settings
+from ..core.executing import is_executing
 from ..core.flow import RunInfo
 from ..core.ids import uuid7
 from ..core.journal import NewRun
 from ..core.sleeps import seconds_of
-from ..exceptions import WorkflowDefinitionError
+from ..core.stepping import running_step
+from ..exceptions import ContextMisuse, WorkflowDefinitionError
 from .options import StartOptions, WorkflowOptions
 from .signature import Signature
 
@@ -85,7 +87,7 @@ class Workflow(Generic[P, R]):
     # --- starting ------------------------------------------------------------------------------
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
-        """Start a run in the caller's transaction. Raises InvalidInput, PayloadError."""
+        """Start a run in the caller's transaction. Raises InvalidInput, PayloadError, ContextMisuse (in a body)."""
         return self._start(StartOptions(), [(args, kwargs)])[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
@@ -113,6 +115,11 @@ class Workflow(Generic[P, R]):
 
         if options.key is not None or options.detached:
             raise TypeError("using(key=…, detached=…) is for children: ctx.run_workflow() and ctx.start_workflow().")
+        if is_executing() and running_step() is None:
+            raise ContextMisuse(
+                f"{self.name} was enqueued in a workflow's body, which would start another run at each replay. "
+                "Start it as a child with ctx.start_workflow(), or enqueue it in a step."
+            )
         runs = [self.new_run(options, args, kwargs) for args, kwargs in inputs]
         key = None
         if options.idempotency_key is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cached_property
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -12,9 +13,9 @@ from ..core.codec import decode, encode
 from ..exceptions import InvalidInput, PayloadUndecodable, WorkflowDefinitionError
 
 try:
-    import pydantic
+    pydantic: Any = import_module("pydantic")
 except ImportError:  # optional: names and arity are checked without it
-    pydantic = None  # type: ignore[assignment]
+    pydantic = None
 
 Arguments = dict[str, Any]
 
@@ -59,7 +60,7 @@ class Signature:
             raise InvalidInput(workflow, problems)
         # In the signature's order, which is what BoundArguments needs to tell positional arguments apart.
         arguments = {name: stored[name] for name in known if name in stored}
-        bound = inspect.BoundArguments(self._signature, self._validated(workflow, arguments))  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self._signature, self._validated(workflow, arguments))
         bound.apply_defaults()
         return bound.args, bound.kwargs
 

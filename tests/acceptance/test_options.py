@@ -127,7 +127,7 @@ def test_a_dead_child_comes_back_more_and_more_slowly() -> None:
 
 def test_ten_thousand_sleeping_runs_take_no_memory(tmp_path: Path) -> None:
     health = tmp_path / "health"
-    worker = Worker("--health-file", str(health))
+    worker = Worker("--health-file", str(health), durable={"HEARTBEAT_SECONDS": 0.1})
 
     def beats(count: int) -> None:
         for _ in range(count):

@@ -21,7 +21,7 @@ from tests.acceptance.traces import (
 from tests.app import faults
 from tests.processes import FAST, Worker, wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 STARTED = "started worker="
 
@@ -32,6 +32,7 @@ def recovery_seconds(backend: str) -> float:
     return FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + 2 + one_more
 
 
+@pytest.mark.contract
 def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
     gate = new_gate()
     inside, between = faults.held_inside.enqueue(gate), faults.held_between.enqueue(gate)
@@ -67,6 +68,7 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
     assert child not in worker.children()
 
 
+@pytest.mark.contract
 def test_a_thawed_worker_writes_nothing_and_works_on() -> None:
     frozen = Worker("--queues", "default,mine", "--verbosity", "2")
     gate = new_gate()

@@ -118,3 +118,17 @@ if "DURABLE_TEST_OLD_CODE" not in os.environ:
     def newcomer(ctx: Context) -> int:
         """Not there in a worker that runs the code of yesterday."""
         return ctx.step("first", traced, 1)
+
+
+def count_up(name: str) -> int:
+    from tests.app.models import Counter
+
+    counter, _ = Counter.objects.get_or_create(name=name, defaults={"value": 0})
+    counter.value += 1
+    counter.save()
+    return counter.value
+
+
+@durable_workflow(name="faults.counting")
+def counting(ctx: Context, name: str) -> int:
+    return ctx.step("count", count_up, name, atomic=True)

@@ -217,13 +217,15 @@ class TestInATestCase(TestCase):
 
 @in_database
 def test_it_is_refused_in_a_workflow() -> None:
+    other = order.using(run_after=3600).enqueue()
+
     @durable_workflow(name="handle.asking", retry=ONCE)
     def asking(ctx: Context) -> None:
-        order.enqueue().result()
+        other.result()
 
     @durable_workflow(name="handle.asking_async", retry=ONCE)
     async def asking_async(ctx: AsyncContext) -> None:
-        await (await order.aenqueue()).aresult()
+        await other.aresult()
 
     for workflow in (asking, asking_async):
         run = workflow.enqueue()
@@ -329,6 +331,30 @@ def test_why_of_a_running_one() -> None:
     run_until_idle()
     assert seen[0].reason == "running"
     assert "its lease stands until 2" in seen[0].text
+
+
+@in_database
+@pytest.mark.parametrize(
+    ("facts", "reason", "text"),
+    [
+        ({}, "running", "It is being worked on; its lease stands until 20"),
+        ({"beat": 29}, "running", "It is being worked on"),
+        ({"beat": 31}, "running: worker silent", "Its worker a:1 has not been heard of since 20"),
+        ({"stopped": 1}, "running: worker silent", "Its worker a:1 stopped at 20"),
+    ],
+)
+def test_why_of_a_running_one_whose_worker_is_silent(facts: dict[str, int], reason: str, text: str) -> None:
+    now, worker = datetime.now(UTC), uuid7()
+    ago = {name: now - timedelta(seconds=seconds) for name, seconds in facts.items()}
+    announce(id=worker, heartbeat_at=ago.get("beat", now), stopped_at=ago.get("stopped"))
+    announce()
+    run = order.enqueue()
+    ends = now + timedelta(minutes=1)
+    Run.objects.update(status=Status.RUNNING, lease_token=uuid7(), leased_by=worker, lease_expires_at=ends)
+    why = run.why()
+    assert (why.reason, why.text[: len(text)]) == (reason, text)
+    if reason != "running":
+        assert why.text.endswith(f"; it is taken up when its lease ends at {ends:%Y-%m-%d %H:%M:%S} UTC.")
 
 
 @in_database

@@ -21,7 +21,10 @@ from django_durable.exceptions import (
     RunNotFound,
     StepFailed,
 )
+from django_durable.executor import attempt
 from django_durable.models import Audit, Event, Run
+from django_durable.signals import run_enqueued
+from django_durable.store import transitions
 from django_durable.testing import run_until_idle, travel
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
@@ -122,6 +125,22 @@ def test_every_live_run_takes_events(status: Status) -> None:
     run = in_status(status)
     run.send_event("packed", 1)
     assert Event.objects.filter(run_id=run.id).count() == 1
+    assert not Audit.objects.exists()
+
+
+def test_an_event_that_somebody_sends_is_in_the_audit() -> None:
+    run = in_status(Status.WAITING)
+    run.send_event("packed", 1, reason="by phone", actor="ann")
+    django_durable.get_run(run.id).send_event("packed", 2, actor="x" * 200)
+    first, second = Audit.objects.order_by("pk")
+    assert (first.run_id, first.verb, first.actor, first.reason, first.status_before) == (
+        run.id,
+        "send_event",
+        "ann",
+        "packed: by phone",
+        "waiting",
+    )
+    assert (second.actor, second.reason, second.status_before) == ("x" * 150, "packed", "queued")
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
@@ -370,6 +389,115 @@ def test_a_child_whose_parent_has_journaled_its_failure_stays() -> None:
     assert child.refresh().status == Status.FAILED
 
 
+def test_a_parent_goes_on_with_a_new_child_in_place_of_the_one_that_failed() -> None:
+    run = parent.enqueue("fail")
+    run_until_idle()
+    old = get_run(Run.objects.get(parent_id=run.id).pk)
+    is_broken.clear()
+    run.resume("gateway is back")
+    run_until_idle()
+    assert run.result(timeout=0) == "charged"
+    [new] = Run.objects.filter(parent_id=run.id).exclude(pk=old.id)
+    assert (new.status, new.parent_path, new.root_id) == (Status.SUCCEEDED, "order", run.id)
+    # It stays as it ended, in the tree, and what it did is not undone; but it is nobody's child to wait for.
+    assert (old.refresh().status, old.run.parent_path, old.run.root_id) == (Status.FAILED, "", run.id)
+    assert [(step.path, step.status) for step in run.steps()] == [("order", "succeeded")]
+    with pytest.raises(IllegalTransition):
+        old.resume()
+
+
+def test_a_parent_may_be_resumed_until_its_child_succeeds() -> None:
+    run = parent.enqueue("fail")
+    run_until_idle()
+    for tries in (2, 3):
+        run.resume()
+        run_until_idle()
+        assert run.refresh().status == Status.FAILED
+        assert Run.objects.filter(parent_id=run.id).count() == tries
+    assert Run.objects.filter(parent_id=run.id, parent_path="order").count() == 1
+
+
+def test_parents_and_their_failed_children_resumed_at_once_start_one_new_child_each() -> None:
+    run = parent.enqueue("fail")
+    run_until_idle()
+    is_broken.clear()
+    assert django_durable.resume_runs(Run.objects.all()) == 1
+    run_until_idle()
+    assert run.result(timeout=0) == "charged"
+    assert sorted(Run.objects.filter(parent_id=run.id).values_list("status", flat=True)) == ["failed", "succeeded"]
+
+
+def test_a_child_that_was_cancelled_with_its_parent_is_started_anew_with_it() -> None:
+    run = parent.enqueue("wait")
+    run_until_idle()
+    old = get_run(Run.objects.get(parent_id=run.id).pk)
+    run.cancel()
+    run_until_idle()
+    assert (run.refresh().status, old.refresh().status) == (Status.CANCELLED, Status.CANCELLED)
+    run.resume()
+    run_until_idle()
+    [new] = Run.objects.filter(parent_id=run.id, parent_path="order")
+    assert (run.refresh().status, old.refresh().status, new.status) == ("waiting", "cancelled", "waiting")
+    get_run(new.pk).send_event("packed", 8)
+    run_until_idle()
+    assert run.result(timeout=0) == 8
+
+
+def test_a_child_that_was_cancelled_with_its_parent_and_is_resumed_with_it_goes_on_itself() -> None:
+    run = parent.enqueue("wait")
+    run_until_idle()
+    run.cancel()
+    run_until_idle()
+    assert django_durable.resume_runs(Run.objects.all()) == 2
+    run_until_idle()
+    [child] = Run.objects.filter(parent_id=run.id)
+    get_run(child.pk).send_event("packed", 9)
+    run_until_idle()
+    assert run.result(timeout=0) == 9
+
+
+def test_a_child_that_succeeded_is_not_started_anew() -> None:
+    @durable_workflow(name="verbs.late", retry=ONCE, step_retry=ONCE)
+    def late(ctx: Context) -> Any:
+        ctx.run_workflow("order", order, "well")
+        return ctx.step("charge", charge)
+
+    run = late.enqueue()
+    run_until_idle()
+    is_broken.clear()
+    run.resume()
+    run_until_idle()
+    assert run.result(timeout=0) == "charged"
+    assert Run.objects.filter(parent_id=run.id).count() == 1
+
+
+def test_on_failure_is_called_again_when_a_resumed_run_fails_again() -> None:
+    told: list[str] = []
+
+    @durable_workflow(
+        name="verbs.hooked", retry=ONCE, step_retry=ONCE, on_failure=lambda failure: told.append(failure.error["type"])
+    )
+    def hooked(ctx: Context) -> Any:
+        return ctx.step("charge", charge)
+
+    run = hooked.enqueue()
+    run_until_idle()
+    run.resume()
+    assert [step.path for step in run.steps()] == ["charge"]
+    run_until_idle()
+    assert run.refresh().status == Status.FAILED
+    assert told == ["django_durable.exceptions.StepFailed"] * 2
+    is_broken.clear()
+    run.resume()
+    run_until_idle()
+    assert run.result(timeout=0) == "charged"
+    assert [step.path for step in run.steps()] == ["charge"]
+
+
+def test_the_store_knows_where_the_executor_journals_on_failure() -> None:
+    assert transitions.ON_FAILURE == attempt.ON_FAILURE
+
+
 def test_a_child_whose_parent_has_not_seen_its_failure_may_go_on() -> None:
     run = parent.enqueue("wait")
     run_until_idle()
@@ -443,6 +571,26 @@ def test_rerun_keeps_the_options() -> None:
     assert again.status == Status.QUEUED
     assert again.deadline_at is not None
     assert again.deadline_at - again.created_at >= timedelta(minutes=10)
+
+
+def test_rerun_is_announced_like_every_enqueue() -> None:
+    run = in_status(Status.SUCCEEDED)
+    heard: list[Any] = []
+
+    def hear(sender: Any, run_id: Any, **more: Any) -> None:
+        heard.append((sender, run_id, sorted(more)))
+
+    run_enqueued.connect(hear)
+    try:
+        with transaction.atomic():
+            again = run.rerun()
+            assert heard == []
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            run.rerun()
+            _ = 1 / 0
+    finally:
+        run_enqueued.disconnect(hear)
+    assert heard == [(order, again.id, ["signal"])]
 
 
 def test_rerun_of_a_run_that_does_not_exist() -> None:

@@ -120,7 +120,7 @@ def waits_for_a_child_that_is_not() -> tuple[UUID, str]:
 
 
 def a_waiter(kind: str, **columns: Any) -> Run:
-    run = a_run(age=HOUR, status="waiting", **columns)
+    run = a_run(age=HOUR, status="waiting", **{"waiting_on": f"{kind}:wait", **columns})
     an_entry(run, path="wait", kind=kind, status="waiting", awaits="packed" if kind == "event" else "")
     return run
 
@@ -224,6 +224,21 @@ def test_what_is_young_may_not_have_been_swept_yet(call: Call) -> None:
     parent_run = a_waiter("child")
     a_run(status="cancelled", parent=parent_run, parent_path="wait")
     assert call("durable_check").failed is None
+
+
+def test_what_a_run_no_longer_waits_at_is_nothing_to_it(call: Call) -> None:
+    """Changed code sleeps where the journal still waits for an event, and for a child that was over long ago."""
+    asleep = {"waiting_on": "sleep:nap", "wake_at": timezone.now() + HOUR}
+    run = a_waiter("event", **asleep)
+    Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
+    with_belongings(a_run(age=HOUR, parent=a_waiter("child", **asleep), parent_path="wait"))
+    assert call("durable_check").failed is None
+
+
+def test_an_event_that_it_no_longer_waits_for_cannot_wake_it(call: Call) -> None:
+    run = a_waiter("event", waiting_on="sleep:nap")
+    [found] = call("durable_check", "--json").data["invariants"]["I22"]["violations"]
+    assert found == {"run": str(run.pk), "problem": "waiting for nothing that could wake it"}
 
 
 def test_expired_keys_bind_nobody(call: Call) -> None:

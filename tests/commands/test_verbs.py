@@ -70,6 +70,8 @@ def test_event(call: Call) -> None:
     assert call("durable_event", run.id, "packed", "--payload", '{"box": 3}').failed is None
     run_until_idle(skip_waits=True)
     assert run.result() == [{"box": 3}, None]
+    entry = Audit.objects.get(run_id=run.id)
+    assert (entry.verb, entry.actor, entry.reason) == ("send_event", ME, "packed")
 
 
 def test_an_event_with_a_key_is_sent_once(call: Call) -> None:

@@ -95,6 +95,25 @@ def test_an_on_commit_hook_that_raises_does_not_undo_what_was_committed() -> Non
     assert Counter.objects.get(name="a").value == 1
 
 
+@pytest.mark.parametrize("workflow", [counting, counting_async])
+def test_an_on_commit_hook_may_enqueue_as_part_of_the_step(workflow: Any) -> None:
+    failures = iter([ValueError("first")])
+
+    def hook() -> None:
+        counting.enqueue("b")
+
+    def enqueue_later() -> None:
+        transaction.on_commit(hook)
+        for error in failures:
+            raise error
+
+    during["a"] = enqueue_later
+    workflow.enqueue("a")
+    run_until_idle()
+    assert Counter.objects.get(name="b").value == 1
+    assert Run.objects.filter(status="succeeded").count() == 2
+
+
 def test_who_lost_the_lease_meanwhile_commits_nothing() -> None:
     def lose() -> None:
         Run.objects.filter(pk=current_step().run_id).update(lease_token=uuid7())

@@ -139,6 +139,20 @@ def test_options_of_children() -> None:
     assert (child.queue, child.priority, child.max_attempts, child.status) == ("vip", 7, 9, Status.SCHEDULED)
 
 
+def test_children_carry_their_tags() -> None:
+    @durable_workflow(name="children.tagged")
+    def tagged(ctx: Context) -> str:
+        ctx.start_workflow("aside", pack.using(tags=["red", "blue", "red"]), "a")
+        return ctx.run_workflow("inside", pack.using(tags=["red"]), "b")
+
+    run = tagged.enqueue()
+    run_until_idle()
+    assert run.result(timeout=0) == "packed b"
+    found = {child.parent_path: set(child.tags.values_list("name", flat=True)) for child in children_of(run)}
+    assert found == {"aside": {"red", "blue"}, "inside": {"red"}}
+    assert Run.objects.tagged("red", "blue").count() == 1
+
+
 def test_a_child_s_input_is_validated() -> None:
     @durable_workflow(name="children.unfit", retry=ONCE)
     def unfit(ctx: Context) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from django_durable import Context, NonRetriableError, Retry, RetryLater, durable_workflow
 from django_durable.client.handle import RunHandle
@@ -200,6 +201,63 @@ def test_an_error_after_a_caught_one_retries_the_run_and_not_the_step() -> None:
     run_until_idle()
     assert run.result(timeout=0) == 3
     assert calls == ["refuse", "caught", "caught", "caught"]
+
+
+def reuse(ctx: Context) -> None:
+    ctx.step("same", note, "same")
+    ctx.step("same", note, "same")
+
+
+def misuse(ctx: Context) -> None:
+    with transaction.atomic():
+        ctx.step("inside", note, "inside")
+
+
+def misname(ctx: Context) -> None:
+    ctx.step("", note, "nameless")
+
+
+def misfit(ctx: Context) -> None:
+    ctx.run_workflow("child", once, "too", "many")
+
+
+def misfill(ctx: Context) -> None:
+    ctx.run_workflow("child", loose, object())
+
+
+def in_a_group(ctx: Context) -> None:
+    try:
+        ctx.step("a\nb", note, "nameless")
+    except Exception as error:
+        raise ExceptionGroup("several", [OSError(), error]) from None
+
+
+@durable_workflow(name="retries.loose")
+def loose(ctx: Context, anything: Any) -> None: ...
+
+
+HOPELESS: dict[str, Any] = {
+    "StepNameReused": reuse,
+    "ContextMisuse": misuse,
+    "InvalidName": misname,
+    "InvalidInput": misfit,
+    "PayloadError": misfill,
+    "ExceptionGroup": in_a_group,
+}
+
+
+@pytest.mark.parametrize("kind", HOPELESS)
+def test_what_can_never_succeed_fails_the_run_at_once(kind: str) -> None:
+    @durable_workflow(name="retries.hopeless", retry=AT_ONCE)
+    def hopeless(ctx: Context) -> None:
+        calls.append(ctx.attempt)
+        HOPELESS[kind](ctx)
+
+    run = hopeless.enqueue()
+    run_until_idle()
+    assert failed(run)["type"].rpartition(".")[2] == kind
+    assert run.attempt == 1
+    assert [call for call in calls if call != "same"] == [1]
 
 
 def test_a_result_that_cannot_be_stored_fails_the_run_once() -> None:

@@ -115,6 +115,42 @@ def test_when_redis_is_back_the_queue_is_back_by_itself(queue: RedisQueue, redis
     assert queue.gives_hints
 
 
+def test_the_log_says_once_that_redis_has_gone_and_once_that_it_is_back(
+    queue: RedisQueue, redis_server: RedisServer, hurried: None, caplog: pytest.LogCaptureFixture
+):
+    """Not at every retry, which comes each second."""
+
+    def retry() -> None:
+        wait_until(lambda: queue.gives_hints, message="the pause to be over")
+        assert queue.pop(["default"], 10, 0.01) == []
+
+    redis_server.kill()
+    for _ in range(4):
+        retry()
+        assert queue.gives_hints is False
+    redis_server.start()
+    wait_until(lambda: retry() or queue.gives_hints, message="Redis to be back")
+    retry()
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "redis is out of reach",
+        "redis is back",
+    ]
+    redis_server.kill()
+    retry()
+    assert len(caplog.records) == 3
+
+
+def test_a_redis_that_only_refuses_pushes_is_not_back_with_every_pop(
+    queue: RedisQueue, hurried: None, caplog: pytest.LogCaptureFixture
+):
+    client().set(KEY, "a string")
+    for _ in range(3):
+        wait_until(lambda: queue.gives_hints, message="the pause to be over")
+        assert queue.pop(["other"], 1, 0.01) == []
+        queue.push([ready()])
+    assert len(caplog.records) == 1
+
+
 def test_a_restart_between_two_calls_is_not_noticed(queue: RedisQueue, redis_server: RedisServer, hurried: None):
     queue.push([ready()])
     assert len(queue.pop(["default"], 10, 1)) == 1

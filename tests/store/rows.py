@@ -91,7 +91,7 @@ def step_entry(path: str = "step", value: Any = 1, seq: int = 1, status: EntrySt
 
 
 def event_entry(name: str = "packed", wake_after: float | None = None) -> Entry:
-    return Entry(f"wait {name}", Kind.EVENT, EntryStatus.WAITING, seq=1, wake_after=wake_after, awaits=name)
+    return Entry(name, Kind.EVENT, EntryStatus.WAITING, seq=1, wake_after=wake_after, awaits=name)
 
 
 def child_entry(path: str = "child") -> Entry:

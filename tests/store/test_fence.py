@@ -9,7 +9,7 @@ from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
 from django_durable.core.outcomes import Completed, Failed, Suspended
 from django_durable.core.states import EntryStatus, Status
-from django_durable.models import Event, JournalEntry, Payload, Run
+from django_durable.models import Event, JournalEntry, Payload, Run, Tag
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
 from django_durable.store.claiming import claim_ids
@@ -44,7 +44,7 @@ def everything(run: Run, event: Event | None = None, outcome: object = Completed
     """All that one commit can carry."""
     return Write(
         entries=entries(step_entry("one"), step_entry("two", seq=2)),
-        children=[new_run(parent_id=run.pk, parent_path="child", root_id=run.pk)],
+        children=[new_run(parent_id=run.pk, parent_path="child", root_id=run.pk, tags=("red", "blue"))],
         consumed={} if event is None else {event.pk: "wait"},
         progress="{}",
         outcome=outcome,  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def everything(run: Run, event: Event | None = None, outcome: object = Completed
 
 
 def count_rows() -> dict[str, int]:
-    return {model.__name__: model.objects.count() for model in (Run, JournalEntry, Payload, Event)}
+    return {model.__name__: model.objects.count() for model in (Run, JournalEntry, Payload, Event, Tag)}
 
 
 @pytest.mark.parametrize("is_private", [True, False], ids=["private", "django"])
@@ -89,7 +89,7 @@ def test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written(
         assert JournalEntry.objects.filter(run_id=written.run_id, token=written.lease.token).count() == 2
         assert Run.objects.filter(parent_id=written.run_id).count() == children
         assert Event.objects.filter(run_id=written.run_id, consumed_by="wait").count() == children
-    grown = {"Run": 2 * children, "JournalEntry": 4, "Payload": 2 * (2 + children), "Event": 0}
+    grown = {"Run": 2 * children, "JournalEntry": 4, "Payload": 2 * (2 + children), "Event": 0, "Tag": 4 * children}
     assert count_rows() == {name: counted[name] + grown[name] for name in counted}
 
 

@@ -156,7 +156,7 @@ def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase,
 
     def another_claims_consumes_and_hands_back() -> None:
         [second] = claim_ids(db, claimant(), [first.run_id], lease=LEASE, time=DatabaseClock())
-        write = Write(entries(step_entry("later", seq=2)), consumed={event.pk: "wait packed"}, outcome=Released())
+        write = Write(entries(step_entry("later", seq=2)), consumed={event.pk: "packed"}, outcome=Released())
         write_batch(db, [(second.lease, write)])
 
     [third] = between(
@@ -165,7 +165,7 @@ def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase,
         another_claims_consumes_and_hands_back,
     )
     assert third.claims == 3
-    assert set(third.journal.entries) == {"wait packed", "later"}
+    assert set(third.journal.entries) == {"packed", "later"}
     assert third.journal.take_event("packed") is None
 
 

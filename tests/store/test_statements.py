@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
 from django_durable.core.outcomes import Completed, Failed, Outcome, Released, Suspended
-from django_durable.models import Run
+from django_durable.models import Run, Tag
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim, claim_ids, claim_next
 from django_durable.store.committing import write_batch
@@ -119,6 +119,16 @@ def test_children_and_events_are_three_statements_more(db: PrivateDatabase):
         batch.append((one.lease, Write(entries(step_entry()), [child], {send(one.run_id).pk: "wait"})))
     # BEGIN, the fence, the rows, the events, the children, their inputs, COMMIT.
     assert count(db, lambda: write_batch(db, batch)) == (7, 1)
+
+
+def test_the_tags_of_all_children_are_one_statement_more(db: PrivateDatabase):
+    batch = []
+    for one in claim(db, *ten_runs()):
+        child = new_run(parent_id=one.run_id, parent_path="c", root_id=one.root_id, tags=("a", "b"))
+        batch.append((one.lease, Write(entries(step_entry()), [child])))
+    # BEGIN, the fence, the rows, the children, their inputs, their tags, COMMIT.
+    assert count(db, lambda: write_batch(db, batch)) == (7, 1)
+    assert Tag.objects.count() == 20
 
 
 def test_who_is_not_held_costs_one_statement_more(db: PrivateDatabase):

@@ -79,6 +79,7 @@ block_cancelling          .         .         cancelled .         .         .   
 lost                      .         .         .         .         .         .         .         .         .
 suspend                   .         .         waiting   .         .         .         .         .         .
 suspend_reason            .         .         queued    .         .         .         .         .         .
+suspend_reason_elsewhere  .         .         waiting   .         .         .         .         .         .
 suspend_cancelling        .         .         queued    .         .         .         .         .         .
 retry                     .         .         waiting   .         .         .         .         .         .
 retry_cancelling          .         .         queued    .         .         .         .         .         .
@@ -92,19 +93,24 @@ stale_suspend             .         .         .         .         .         .   
 stale_retry               .         .         .         .         .         .         .         .         .
 wake                      .         .         .         .         .         .         .         .         .
 wake_reason               .         .         .         queued    .         .         .         .         .
+wake_reason_elsewhere     .         .         .         .         .         .         .         .         .
 wake_cancelling           .         .         .         queued    .         .         .         .         .
 sweep                     .         .         .         .         .         .         .         .         .
 sweep_reason              .         .         .         queued    .         .         .         .         .
+sweep_reason_elsewhere    .         .         .         .         .         .         .         .         .
 promote                   .         .         .         .         .         .         .         .         .
 promote_due               queued    .         .         queued    .         .         .         .         .
 reap                      .         .         .         .         .         .         .         .         .
 reap_lapsed               .         .         queued    .         .         .         .         .         .
+reap_cancelling           .         .         queued    .         .         .         .         .         .
 reap_seen                 .         .         queued    .         .         .         .         .         .
 reap_seen_other           .         .         .         .         .         .         .         .         .
 reap_guilty               .         .         blocked   .         .         .         .         .         .
+reap_guilty_cancelling    .         .         cancelled .         .         .         .         .         .
 reap_worker               .         .         queued    .         .         .         .         .         .
 reap_worker_other         .         .         .         .         .         .         .         .         .
 reap_worker_guilty        .         .         blocked   .         .         .         .         .         .
+reap_worker_guilty_cancel .         .         cancelled .         .         .         .         .         .
 release_worker            .         .         queued    .         .         .         .         .         .
 release_worker_other      .         .         .         .         .         .         .         .         .
 renew                     .         .         =         .         .         .         .         .         .
@@ -113,6 +119,7 @@ cancel                    cancelled queued    =         queued    queued    canc
 cancel_unclaimed          cancelled cancelled =         cancelled cancelled cancelled .         .         .
 resume                    .         .         .         .         queued    queued    .         queued    queued
 block_unknown             .         blocked   .         .         .         .         .         .         .
+block_unknown_cancelling  .         cancelled .         .         .         .         .         .         .
 block_unknown_known       .         .         .         .         .         .         .         .         .
 unblock_known_code        .         .         .         .         .         queued    .         .         .
 unblock_known_same_code   .         .         .         .         .         .         .         .         .
@@ -150,6 +157,14 @@ def lapsed(status: str) -> dict[str, Any]:
 
 def guilty(status: str) -> dict[str, Any]:
     return {**lapsed(status), "suspect": True, "crashes": 2}
+
+
+def guilty_cancelling(status: str) -> dict[str, Any]:
+    return {**guilty(status), **cancelling(status)}
+
+
+def awaiting(status: str) -> dict[str, Any]:
+    return {"waiting_on": "event:packed"} if status == Status.WAITING else {}
 
 
 def no_reason_to_block(status: str) -> dict[str, Any]:
@@ -236,22 +251,28 @@ TRANSITIONS: dict[str, Transition] = {
         f"{name}_cancelling": Transition(writes(OUTCOMES[name]), cancelling)
         for name in ("complete", "fail", "release", "block", "suspend", "retry")
     },
-    "suspend_reason": Transition(writes(OUTCOMES["suspend"]), reason=True),
+    "suspend_reason": Transition(writes(Suspended("event:packed")), reason=True),
+    "suspend_reason_elsewhere": Transition(writes(OUTCOMES["suspend"]), reason=True),
     "wake": Transition(lambda db, run: recovery.wake(db, run.pk), due),
-    "wake_reason": Transition(lambda db, run: recovery.wake(db, run.pk), reason=True),
+    "wake_reason": Transition(lambda db, run: recovery.wake(db, run.pk), awaiting, reason=True),
+    "wake_reason_elsewhere": Transition(lambda db, run: recovery.wake(db, run.pk), reason=True),
     "wake_cancelling": Transition(lambda db, run: recovery.wake(db, run.pk), cancelling),
     "sweep": Transition(lambda db, run: recovery.sweep(db, 10), due),
-    "sweep_reason": Transition(lambda db, run: recovery.sweep(db, 10), reason=True),
+    "sweep_reason": Transition(lambda db, run: recovery.sweep(db, 10), awaiting, reason=True),
+    "sweep_reason_elsewhere": Transition(lambda db, run: recovery.sweep(db, 10), reason=True),
     "promote": Transition(lambda db, run: recovery.promote(db, 10), reason=True),
     "promote_due": Transition(lambda db, run: recovery.promote(db, 10), due),
     "reap": Transition(reaps),
     "reap_lapsed": Transition(reaps, lapsed),
+    "reap_cancelling": Transition(reaps, lambda status: {**lapsed(status), **cancelling(status)}),
     "reap_seen": Transition(reaps_seen, lapsed),
     "reap_seen_other": Transition(reaps_seen_other, lapsed),
     "reap_guilty": Transition(reaps, guilty),
+    "reap_guilty_cancelling": Transition(reaps, guilty_cancelling),
     "reap_worker": Transition(reaps_worker),
     "reap_worker_other": Transition(reaps_worker_other, lapsed),
     "reap_worker_guilty": Transition(reaps_worker, guilty),
+    "reap_worker_guilty_cancel": Transition(reaps_worker, guilty_cancelling),
     "release_worker": Transition(lambda db, run: recovery.release_worker(db, run.leased_by or uuid4())),
     "release_worker_other": Transition(lambda db, run: recovery.release_worker(db, uuid4()), lapsed),
     "renew": Transition(lambda db, run: recovery.renew(db, [lease_of(run)], lease=7200)),
@@ -260,6 +281,9 @@ TRANSITIONS: dict[str, Transition] = {
     "cancel_unclaimed": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=0)),
     "resume": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb())),
     "block_unknown": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), due),
+    "block_unknown_cancelling": Transition(
+        lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), cancelling
+    ),
     "block_unknown_known": Transition(lambda db, run: transitions.block_unknown(db, [WORKFLOW], 10), due),
     "unblock_known_code": Transition(unblocks("tests.other", "new")),
     "unblock_known_same_code": Transition(unblocks(WORKFLOW, "old")),
@@ -341,3 +365,18 @@ def test_a_resumed_run_is_rid_of_a_deadline_that_has_passed():
     run = make_run(Status.FAILED, deadline_at=at(-timedelta(seconds=1)))
     transitions.resume(Database(), [run.pk], Verb())
     assert fresh(run).deadline_at is None
+
+
+def test_who_blocks_and_unblocks_is_told_which_runs_it_were():
+    """For their signals: the workflow, the attempt, and how it ended."""
+    gone = make_run(workflow="gone.away", attempt=2)
+    stopped = make_run(workflow="gone.away", cancel_requested_at=timezone.now())
+    make_run()
+    told = transitions.block_unknown(Database(), [WORKFLOW], 10)
+    assert [(run.pk, run.workflow, run.attempt, run.status) for run in told] == [
+        (gone.pk, "gone.away", 2, "blocked"),
+        (stopped.pk, "gone.away", 1, "cancelled"),
+    ]
+    assert [fresh(run).status for run in told] == ["blocked", "cancelled"]
+    back = transitions.unblock_known(Database(), ["gone.away"], {})
+    assert [(run.pk, run.workflow, run.attempt) for run in back] == [(gone.pk, "gone.away", 2)]

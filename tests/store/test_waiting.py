@@ -48,7 +48,7 @@ from tests.store.rows import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
-FOR_EVENT = Suspended("event:wait packed")
+FOR_EVENT = Suspended("event:packed")
 
 
 def suspend(db: Database, claim: Claim, *waits: Any, outcome: Any = FOR_EVENT, **more: Any) -> Receipt:
@@ -155,6 +155,30 @@ def test_an_event_for_a_wait_that_is_over_is_no_reason(db: PrivateDatabase):
     over.status = EntryStatus.FAILED
     send(claim.run_id)
     assert suspend(db, claim, over, sleep_entry(60)).status == Status.WAITING
+
+
+def test_an_event_for_a_wait_that_changed_code_no_longer_comes_to_is_no_reason(db: PrivateDatabase):
+    """Nobody takes it: every later suspension would go straight to queued, for ever."""
+    claim = running(db)
+    suspend(db, claim, event_entry("packed"))
+    assert send_and_wake(db, claim.run_id) != []
+    [again] = claim_all(db, claim.run_id)
+    outcome = Suspended("sleep:nap", wake_after=60)
+    assert suspend(db, again, sleep_entry(60), outcome=outcome).status == Status.WAITING
+    assert recovery.wake(db, claim.run_id) == []
+    assert recovery.sweep(db, 10) == []
+
+
+def test_a_child_of_a_wait_that_changed_code_no_longer_comes_to_is_no_reason(db: PrivateDatabase):
+    claim = running(db)
+    child = child_of(claim)
+    suspend(db, claim, child_entry(), outcome=Suspended("child:child"), children=[child])
+    finish(db, child.id)
+    assert recovery.wake(db, claim.run_id) != []
+    [again] = claim_all(db, claim.run_id)
+    assert suspend(db, again, event_entry("packed")).status == Status.WAITING
+    assert recovery.wake(db, claim.run_id) == []
+    assert recovery.sweep(db, 10) == []
 
 
 def test_the_event_of_another_run_is_no_reason(db: PrivateDatabase):
@@ -422,7 +446,7 @@ def test_a_suspension_clears_the_run_of_suspicion_and_frees_its_lease(db: Privat
         None,
         None,
     )
-    assert run.waiting_on == "event:wait packed"
+    assert run.waiting_on == "event:packed"
 
 
 def test_events_are_consumed_once_and_only_by_their_run(db: PrivateDatabase):

@@ -75,7 +75,7 @@ def test_a_lease_whose_row_is_held_is_renewed_later(
 
 
 def test_the_sweep_does_not_wait_for_a_row_that_is_held(db: PrivateDatabase, connect: Connect) -> None:
-    held, other = make_run("waiting", waiting_on="event:x"), make_run("waiting", waiting_on="event:x")
+    held, other = make_run("waiting", waiting_on="event:packed"), make_run("waiting", waiting_on="event:packed")
     for run in (held, other):
         journal_row(run, event_entry())
         send(run.pk)
@@ -97,7 +97,7 @@ def test_a_process_that_freezes_in_its_commit_lets_go_of_its_rows(
     frozen, thaw = Hooked(), threading.Event()
     committer = Committer(frozen, lambda *_: None)
     frozen.before["waiting_on = s.waiting_on"] = lambda: thaw.wait(20)
-    suspending = pool.submit(committer.write, lease, Write(entries(event_entry()), outcome=Suspended("event:x")))
+    suspending = pool.submit(committer.write, lease, Write(entries(event_entry()), outcome=Suspended("event:packed")))
     wait_until(lambda: not frozen.before, message="the freeze")
     try:
         send(lease.run_id)

@@ -97,9 +97,9 @@ def test_names_are_resolved_when_they_are_first_needed(monkeypatch: pytest.Monke
 
 
 def test_unknown_names_are_refused_with_what_is_close() -> None:
-    durable_workflow(name="shop.fulfil_order")(plain)
-    with pytest.raises(UnknownWorkflow, match=r"under 'shop\.fulfill_order'\. Did you mean 'shop\.fulfil_order'\?"):
-        get_workflow("shop.fulfill_order")
+    durable_workflow(name="zoo.feed_llamas")(plain)
+    with pytest.raises(UnknownWorkflow, match=r"under 'zoo\.feed_lamas'\. Did you mean 'zoo\.feed_llamas'\?"):
+        get_workflow("zoo.feed_lamas")
     with pytest.raises(UnknownWorkflow) as caught:
         get_workflow("zzz")
     assert str(caught.value) == "No workflow is registered under 'zzz'."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import pytest
@@ -48,6 +50,15 @@ def test_what_the_function_is_called_with(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any
 ) -> None:
     assert through(function, *args, **kwargs) == expected
+
+
+def test_it_can_be_imported_where_pydantic_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    spec = spec_from_file_location(f"{module.__name__}_again", module.__file__)
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(again := module_from_spec(spec))
+    assert again.pydantic is None
+    assert decode(again.Signature(simple).write("w", ("any",), {})) == {"order_id": "any"}
 
 
 def test_only_what_was_given_is_stored() -> None:

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 
 import django_durable
-from django_durable import Context, durable_workflow
+from django_durable import AsyncContext, Context, durable_workflow, signals
 from django_durable.client.handle import RunHandle
 from django_durable.core.states import Status
 from django_durable.exceptions import (
@@ -19,6 +19,7 @@ from django_durable.exceptions import (
     InvalidInput,
     InvalidName,
     PayloadError,
+    RunFailed,
     UnknownWorkflow,
 )
 from django_durable.models import Run, Tag
@@ -69,6 +70,64 @@ def test_enqueue_by_name() -> None:
         django_durable.enqueue("starting.odrer", order_id=1)
     with pytest.raises(InvalidInput):
         django_durable.enqueue("starting.order", nothing=1)
+
+
+STARTS: dict[str, Any] = {
+    "enqueue": lambda: order.enqueue(1),
+    "using": lambda: order.using(queue="vip", idempotency_key="k").enqueue(1),
+    "many": lambda: order.enqueue_many([{"order_id": 1}]),
+    "by name": lambda: django_durable.enqueue("starting.order", order_id=1),
+}
+
+
+@durable_workflow(name="starting.in_body")
+def in_body(ctx: Context, start: str) -> None:
+    STARTS[start]()
+
+
+@durable_workflow(name="starting.in_async_body")
+async def in_async_body(ctx: AsyncContext, start: str) -> None:
+    await (order.using(queue="vip") if start == "using" else order).aenqueue(1)
+
+
+@durable_workflow(name="starting.in_step")
+def in_step(ctx: Context, start: str) -> None:
+    ctx.step("start", lambda: [STARTS[start](), None][1])
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("workflow", [in_body, in_async_body])
+def test_in_a_workflow_s_body_it_is_refused(workflow: Any, start: str) -> None:
+    """It would start another run at every replay."""
+    run = workflow.enqueue(start)
+    run_until_idle()
+    with pytest.raises(
+        RunFailed, match=r"ContextMisuse: starting\.order was enqueued in a workflow's body.*ctx\.start_"
+    ):
+        run.result(timeout=0)
+    assert run.attempt == 1
+    assert not Run.objects.filter(workflow="starting.order").exists()
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_in_a_step_it_is_welcome(start: str) -> None:
+    run = in_step.enqueue(start)
+    run_until_idle()
+    assert run.status == Status.SUCCEEDED
+    assert Run.objects.filter(workflow="starting.order").count() == 1
+
+
+def test_receivers_of_signals_may_start_runs() -> None:
+    def start_order(**facts: Any) -> None:
+        order.enqueue(1)
+
+    signals.step_succeeded.connect(start_order, sender=in_step)
+    try:
+        in_step.enqueue("enqueue")
+        run_until_idle()
+    finally:
+        signals.step_succeeded.disconnect(start_order, sender=in_step)
+    assert Run.objects.filter(workflow="starting.order").count() == 2
 
 
 def test_it_joins_the_caller_s_transaction() -> None:

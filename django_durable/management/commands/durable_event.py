@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ...client.handle import get_run
-from ._shell import clear_errors, read_json, run_id
+from ._shell import actor, clear_errors, read_json, run_id
 
 
 class Command(BaseCommand):
@@ -24,5 +24,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         payload = read_json(options["payload"], "--payload")
         with clear_errors():
-            get_run(options["id"]).send_event(options["name"], payload, options["key"])
+            get_run(options["id"]).send_event(options["name"], payload, options["key"], actor=actor())
         self.stdout.write(f"{options['id']} was sent {options['name']!r}")

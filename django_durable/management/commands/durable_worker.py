@@ -20,7 +20,7 @@ from ...worker.supervisor import CHILD_ENV, Supervisor, own_command
 
 class Command(BaseCommand):
     help = "Runs durable workflows. SIGTERM or Ctrl-C drains; a second one ends at once."
-    requires_system_checks = []
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--queues", type=_names, default=("default",), help="comma-separated; default: default")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..dialects import Dialect
 from .leases import CLAIM
-from .starts import NEW_RUN, insert_runs
-from .waits import HAS_REASON
+from .starts import NEW_RUN, NEW_TAG, insert_runs
+from .waits import has_reason
 
 ENTRY = {
     "run_id": "uuid",
@@ -34,6 +34,7 @@ SUSPENDING = {
     "wake_after": "double precision",
     "attempt": "smallint",
 }
+CHILD_TAG = {"parent_id": "uuid", **NEW_TAG}
 CONSUMED = {"run_id": "uuid", "event_id": "bigint", "path": "text"}
 
 
@@ -99,6 +100,13 @@ def insert_child_inputs(d: Dialect) -> str:
         ON CONFLICT (run_id, kind) DO NOTHING"""
 
 
+def insert_child_tags(d: Dialect) -> str:
+    return f"""
+        INSERT INTO django_durable_tag (run_id, name) SELECT t.run_id, t.name
+        FROM {d.recordset("tags", "t", CHILD_TAG)} JOIN held h ON h.id = t.parent_id WHERE 1 = 1
+        ON CONFLICT (run_id, name) DO NOTHING"""
+
+
 def cancel_children(d: Dialect) -> str:
     """Children that their parent starts after its cancellation went down the tree: over, as if it had met them."""
     return f"""
@@ -124,10 +132,11 @@ def suspend(d: Dialect) -> str:
     # It bounds the function's waits only: a retry of on_failure after it has passed would be due at once, for ever.
     deadline = "CASE WHEN r.phase = 'forward' THEN r.deadline_at END"
     wake_at = d.least(f"coalesce(s.wake_at, {d.later('s.wake_after')})", deadline)
+    goes_on = has_reason("s.waiting_on")
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {HAS_REASON} THEN 'queued' ELSE 'waiting' END,
-            queued_at = {d.now}, wake_at = CASE WHEN {HAS_REASON} THEN NULL ELSE {wake_at} END,
+        SET status = CASE WHEN {goes_on} THEN 'queued' ELSE 'waiting' END,
+            queued_at = {d.now}, wake_at = CASE WHEN {goes_on} THEN NULL ELSE {wake_at} END,
             waiting_on = s.waiting_on, attempt = coalesce(s.attempt, r.attempt),
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("suspending", "s", SUSPENDING)} JOIN held h ON h.id = s.run_id

@@ -106,7 +106,9 @@ def parents(d: Dialect) -> str:
 
 def waits(d: Dialect) -> str:
     """I22: a waiting run has something that will wake it, and nothing that should have woken it a sweep ago."""
-    waiting = "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting' AND j.kind = "
+    # The entry that it waits at, as in ``waits.has_reason``: others may be left of code that has changed.
+    waiting = """SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting'
+        AND j.kind || ':' || j.path = r.waiting_on AND j.kind = """
     children = "SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path"
     settled = d.later("-(%(settled)s)")
     came = f"""SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND e.name = j.awaits

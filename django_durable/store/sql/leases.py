@@ -32,14 +32,18 @@ def _take_away(d: Dialect, condition: str) -> str:
     dead = f"""NOT EXISTS (
         SELECT 1 FROM django_durable_worker w WHERE w.id = r.leased_by AND w.stopped_at IS NULL
         AND w.heartbeat_at > {d.later("-(%(lease)s)")} AND %(presumed_alive)s)"""
+    crashed = "lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s"
+    # A cancellation that was acknowledged first wins, as it does over every other end.
+    cancels = f"{crashed} AND r.cancel_requested_at IS NOT NULL"
     return f"""
         WITH lapsed AS MATERIALIZED (
             SELECT r.id, {dead} AS is_dead, r.suspect AND {dead} AS is_guilty
             FROM django_durable_run r WHERE {condition}
             ORDER BY r.id LIMIT %(limit)s {d.lock_runs})
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s THEN 'blocked' ELSE 'queued' END,
-            block_reason = CASE WHEN lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s THEN 'crashed' ELSE '' END,
+        SET status = CASE WHEN {cancels} THEN 'cancelled' WHEN {crashed} THEN 'blocked' ELSE 'queued' END,
+            finished_at = CASE WHEN {cancels} THEN {d.now} END,
+            block_reason = CASE WHEN {crashed} AND NOT ({cancels}) THEN 'crashed' ELSE '' END,
             crashes = r.crashes + CASE WHEN lapsed.is_guilty THEN 1 ELSE 0 END,
             suspect = r.suspect OR lapsed.is_dead,
             queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
@@ -53,7 +57,7 @@ def reap(d: Dialect) -> str:
 
 
 def reap_seen(d: Dialect) -> str:
-    """As ``reap``, for databases where the holder may merely have waited for the write lock: only what ``seen`` says."""
+    """As ``reap``, for databases where the holder may merely have waited for the write lock: what ``seen`` says."""
     seen = d.recordset("seen", "s", CLAIM)
     return _take_away(
         d,

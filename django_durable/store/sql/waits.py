@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from ..dialects import Dialect
 
-# Why the run ``r`` need not wait any longer, time aside. Each caller evaluates it in a statement that begins
-# after it holds the row's lock: on an older snapshot an event that was sent meanwhile would not be seen.
-# What the function waited for when it failed is nothing to its on_failure: that only waits for its own retries.
-HAS_REASON = """(
-    r.cancel_requested_at IS NOT NULL
-    OR r.phase = 'forward' AND (EXISTS (
-        SELECT 1 FROM django_durable_journalentry j
-        JOIN django_durable_event e ON e.run_id = j.run_id AND e.name = j.awaits AND e.consumed_at IS NULL
-        WHERE j.run_id = r.id AND j.kind = 'event' AND j.status = 'waiting')
-    OR EXISTS (
-        SELECT 1 FROM django_durable_journalentry j
-        WHERE j.run_id = r.id AND j.kind = 'child' AND j.status = 'waiting' AND NOT EXISTS (
-            SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
-            AND c.status NOT IN ('succeeded', 'failed', 'cancelled'))))
-    )"""
+
+def has_reason(waiting_on: str) -> str:
+    """Why the run ``r`` need not wait any longer, time aside. ``waiting_on``: kind and path of the entry it waits at.
+
+    Each caller evaluates it in a statement that begins after it holds the row's lock: on an older snapshot an event
+    that was sent meanwhile would not be seen.
+    """
+    # Only that entry: a wait that changed code no longer comes to, or that a deadline cut short, stays in the journal,
+    # and what it waited for would send the run round and round with nobody there to take it.
+    here = f"j.run_id = r.id AND j.status = 'waiting' AND j.kind || ':' || j.path = {waiting_on}"
+    return f"""(
+        r.cancel_requested_at IS NOT NULL
+        OR EXISTS (
+            SELECT 1 FROM django_durable_journalentry j
+            JOIN django_durable_event e ON e.run_id = j.run_id AND e.name = j.awaits AND e.consumed_at IS NULL
+            WHERE {here} AND j.kind = 'event')
+        OR EXISTS (
+            SELECT 1 FROM django_durable_journalentry j
+            WHERE {here} AND j.kind = 'child' AND NOT EXISTS (
+                SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
+                AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+        )"""
 
 
 def lock_run(d: Dialect, *, skips: bool) -> str:
@@ -31,7 +38,7 @@ def wake(d: Dialect) -> str:
     return f"""
         UPDATE django_durable_run AS r
         SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
-        WHERE r.id = %(id)s AND r.status = 'waiting' AND {HAS_REASON}
+        WHERE r.id = %(id)s AND r.status = 'waiting' AND {has_reason("r.waiting_on")}
         RETURNING {d.updated}.id, queue, priority"""
 
 
@@ -55,4 +62,4 @@ def find_overslept(d: Dialect) -> str:
             SELECT e.run_id FROM django_durable_event e WHERE e.consumed_at IS NULL
             UNION SELECT j.run_id FROM django_durable_journalentry j WHERE j.kind = 'child' AND j.status = 'waiting'
             UNION SELECT c.id FROM django_durable_run c WHERE c.status = 'waiting' AND c.cancel_requested_at IS NOT NULL
-        ) AND {HAS_REASON} LIMIT %(limit)s"""
+        ) AND {has_reason("r.waiting_on")} LIMIT %(limit)s"""

@@ -28,7 +28,7 @@ class Loop(Protocol):
 
 
 class LoopRunner:
-    """Jittered, so that a fleet that started together does not tick together. One failing loop never stops the others."""
+    """Jittered, so that a fleet started together does not tick together. One failing loop never stops the others."""
 
     def __init__(self, db: PrivateDatabase, loops: Sequence[Loop], batch: int) -> None:
         self._db = db
@@ -57,7 +57,7 @@ class LoopRunner:
         for loop, due in list(self._due.items()):
             if clock.monotonic() >= due and not self._stop.is_set():
                 done = self._tick(loop)
-                pause = 0.0 if done >= self._batch else loop.interval * random.uniform(0.9, 1.1)
+                pause = 0.0 if done >= self._batch else loop.interval * random.uniform(0.9, 1.0)
                 self._due[loop] = clock.monotonic() + pause
 
     def _tick(self, loop: Loop) -> int:

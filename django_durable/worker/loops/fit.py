@@ -9,7 +9,7 @@ from django.db import close_old_connections
 from ...conf import durable_settings
 from ...queues.base import Queue
 from ...store.database import Database
-from ...store.transitions import block_unknown, unblock_known
+from ...store.transitions import as_ready, block_unknown, unblock_known
 from ...store.workers import known_workflows
 from ...workflows.registry import workflows
 
@@ -37,11 +37,10 @@ class Fit:
         close_old_connections()
         known = workflows()
         fitting = unblock_known(self._db, tuple(known), {name: one.fingerprint for name, one in known.items()})
-        self._queue.push(fitting)
+        self._queue.push(as_ready(fitting))
         patience = GRACE_LEASES * durable_settings().LEASE_SECONDS
         announced = known_workflows(self._db, patience)
         if announced:
-            blocked = block_unknown(self._db, sorted(announced | set(known)), BATCH, patience=patience)
-            if blocked:
-                logger.error("blocked runs=%d reason=unknown_workflow", blocked)
+            for run in block_unknown(self._db, sorted(announced | set(known)), BATCH, patience=patience):
+                logger.error("%s run=%s workflow=%s reason=unknown_workflow", run.status, run.pk, run.workflow)
         return len(fitting)

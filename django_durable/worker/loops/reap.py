@@ -13,6 +13,7 @@ from ...queues.base import Queue
 from ...store import recovery
 from ...store.database import Database
 from ...store.recovery import Taken
+from ..announcing import blocked
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -55,17 +56,18 @@ class Reap:
         taken = recovery.reap(
             self._db, BATCH, lease=settings.LEASE_SECONDS, max_crashes=settings.MAX_CRASHES, seen=seen
         )
-        log_taken(taken)
+        tell_of_taken(taken)
         self._queue.push(recovery.startable(taken))
         if any(run.suspect and run.status == Status.QUEUED for run in taken):
             self._tell()
         return len(taken)
 
 
-def log_taken(taken: list[Taken]) -> None:
-    """One line for each run that lost its lease."""
+def tell_of_taken(taken: list[Taken]) -> None:
+    """One line for each run that lost its lease, and a signal for each that is blocked now."""
     for run in taken:
         if run.status == Status.BLOCKED:
             logger.error("blocked run=%s workflow=%s reason=crashed", run.ready.id, run.workflow)
         else:
             logger.warning("reaped run=%s workflow=%s suspect=%s", run.ready.id, run.workflow, run.suspect)
+    blocked((run.ready.id, run.workflow) for run in taken if run.status == Status.BLOCKED)

@@ -1,0 +1,31 @@
+"""``ctx`` calls that cannot work where they are made."""
+
+from __future__ import annotations
+
+import threading
+
+from ..exceptions import ContextMisuse
+
+
+def refuse_other_thread(own: int, name: str) -> None:
+    """Raise ContextMisuse in any thread but ``own``, the one that the workflow's function runs in."""
+    if threading.get_ident() != own:
+        raise ContextMisuse(
+            f"ctx was used in another thread than the workflow's own, at {name!r}. "
+            "Threads belong inside a step; call ctx from the workflow's function."
+        )
+
+
+def side_by_side(name: str, other: str) -> ContextMisuse:
+    """The error of a call that began before another one was over."""
+    return ContextMisuse(
+        f"ctx was used at {name!r} while its call {other!r} was not over. Await each ctx call before the next one: "
+        "calls cannot run side by side in this version."
+    )
+
+
+def left_under_way(name: str) -> ContextMisuse:
+    """The error of a function that ended before its call did."""
+    return ContextMisuse(
+        f"The workflow's function ended while its ctx call {name!r} was under way. Await each ctx call."
+    )

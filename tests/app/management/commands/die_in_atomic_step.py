@@ -1,0 +1,58 @@
+"""One attempt of the queued runs of `faults.counting`, whose process dies at a statement or commit of its choice."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand
+from django.db import connection
+
+from django_durable.core.clock import DatabaseClock
+from django_durable.executor.commit import DirectCommit
+from django_durable.executor.sync_attempt import run_attempt
+from django_durable.store.claiming import Claimant, claim_next
+from django_durable.store.database import Database, PrivateDatabase
+from django_durable.workflows import get_workflow
+
+DIED = 137
+
+
+class Command(BaseCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("worker", type=UUID)
+        parser.add_argument("point", type=int, help="die at this point, counted from 1; it is before or after a statement")
+
+    def handle(self, *args: Any, worker: UUID, point: int, **options: Any) -> None:
+        db = Database()
+        (claim,) = claim_next(db, Claimant(worker, ("default",), ("faults.counting",)), 1, lease=30, time=DatabaseClock())
+        passed = Points(point)
+        # Everything on the connection of the step's own transaction; the engine's other writes use one of their own.
+        connection.execute_wrappers.append(passed.around)
+        connection._commit = passed.around_call(connection._commit)  # type: ignore[attr-defined,method-assign]
+        run_attempt(claim, get_workflow(claim.workflow), DirectCommit(PrivateDatabase()))
+
+
+class Points:
+    def __init__(self, point: int) -> None:
+        self._left = point
+
+    def reach(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os._exit(DIED)
+
+    def around(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        return self.around_call(execute)(sql, params, many, context)
+
+    def around_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def between(*args: Any) -> Any:
+            self.reach()
+            answer = call(*args)
+            self.reach()
+            return answer
+
+        return between
