@@ -1,4 +1,4 @@
-"""The whole suite: everything on PostgreSQL with Redis, then the contract on the two other backends.
+"""The whole suite: everything on PostgreSQL with Redis, and beside it the contract on the two other backends.
 
 `python tests/run.py [pytest's arguments]`; its last line sums up. `make test` calls it.
 """
@@ -11,6 +11,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,46 +21,66 @@ sys.path[0] = str(ROOT)
 
 from tests.servers import Folder, Guarded  # noqa: E402
 
-PLAN = {
-    "postgres-redis": [],
-    "postgres-database": ["-m", "contract"],
-    "sqlite": ["-m", "contract"],
-}
+LANES = [
+    [("postgres-redis", [])],
+    [("postgres-database", ["-m", "contract"]), ("sqlite", ["-m", "contract"])],
+]
+"""Backends with what is selected on them. Lanes run side by side, every backend on servers of its own."""
 
 
 def main(arguments: list[str]) -> int:
     begun = time.monotonic()
+    with Folder() as folder, ThreadPoolExecutor(len(LANES)) as pool:
+        lanes = [
+            pool.submit(run_lane, folder, lane, arguments, is_shown=not number) for number, lane in enumerate(LANES)
+        ]
+        try:
+            results = [result for lane in lanes for result in lane.result()]
+        except KeyboardInterrupt:
+            for process in running:
+                process.signal(signal.SIGINT)
+            return int(pytest.ExitCode.INTERRUPTED)
     total: Counter[str] = Counter()
-    failed = False
-    with Folder() as folder:
-        for backend, selection in PLAN.items():
-            print(f"== {backend}{': contract tests' if selection else ': all tests'}", flush=True)
-            status = run(backend, [*selection, *arguments], report := folder / f"{backend}.xml")
-            if status == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:
-                status = 0
-            counts = read_counts(report)
-            # A run that died, or was stopped by an error of its own, must not look like one that passed.
-            if status and not counts["failed"]:
-                counts["failed"] += 1
-            failed |= bool(status)
-            total += counts
-            if status == pytest.ExitCode.INTERRUPTED:
-                break
-    print(f"{time.monotonic() - begun:.0f} s on {len(PLAN)} backends")
+    for _, counts in results:
+        total += counts
+    print(f"{time.monotonic() - begun:.0f} s on {len(results)} backends")
     print(summary(total))
-    return int(failed)
+    return int(any(status for status, _ in results))
 
 
-def run(backend: str, arguments: list[str], report: Path) -> int:
+def run_lane(
+    folder: Path, lane: list[tuple[str, list[str]]], arguments: list[str], *, is_shown: bool
+) -> list[tuple[int, Counter[str]]]:
+    """Status and counts of each backend. What is not shown while it runs is printed at its end."""
+    results = []
+    for backend, selection in lane:
+        title = f"== {backend}{': contract tests' if selection else ': all tests'}"
+        output = None if is_shown else folder / f"{backend}.log"
+        if is_shown:
+            print(title, flush=True)
+        status = run(backend, [*selection, *arguments], report := folder / f"{backend}.xml", output)
+        if output is not None:
+            print(f"{title}\n{output.read_text(errors='replace')}", flush=True)
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:
+            status = 0
+        counts = read_counts(report)
+        # A run that died, or was stopped by an error of its own, must not look like one that passed.
+        if status and not counts["failed"]:
+            counts["failed"] += 1
+        results.append((status, counts))
+    return results
+
+
+running: list[Guarded] = []
+
+
+def run(backend: str, arguments: list[str], report: Path, output: Path | None) -> int:
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
     environment = {**os.environ, "DURABLE_TEST_BACKEND": backend}
     # Under a guard: the run ends with us, also when we are killed.
-    process = Guarded(command, env=environment, cwd=ROOT)
-    try:
-        return process.wait(None)
-    except KeyboardInterrupt:
-        process.signal(signal.SIGINT)
-        return process.wait()
+    process = Guarded(command, env=environment, cwd=ROOT, log=output)
+    running.append(process)
+    return process.wait(None)
 
 
 def read_counts(report: Path) -> Counter[str]:

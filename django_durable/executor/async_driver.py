@@ -108,7 +108,8 @@ class AsyncDriver:
 
     async def persist(self) -> None:
         """Make what is pending durable; unwinds where the lease is lost."""
-        if write := self._flow.take_pending():
+        # What a call that was left under way has done goes with the outcome.
+        if self._over is None and (write := self._flow.take_pending()):
             heed(self._flow, await self._commit.awrite(self._flow.lease, write))
 
     async def _perform(self, perform: Perform) -> Performed:

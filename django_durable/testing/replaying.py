@@ -10,7 +10,6 @@ from ..core.journal import Write
 from ..core.outcomes import Blocked, Completed, Suspended
 from ..core.states import BlockReason, EntryStatus, Phase
 from ..store.claiming import Claim
-from ..workflows.registry import get_workflow
 from .errors import NotDeterministic
 from .interrupting import Fate, Interruption, interrupting
 from .watching import Watch, Way, way_of
@@ -27,18 +26,16 @@ class Replays(Interruption):
         self._watch = None
         # Once a cancellation is seen, or in on_failure, other ways than before are right.
         if claim.phase == Phase.FORWARD and not claim.lease.cancel_requested:
-            is_async = get_workflow(claim.workflow).is_async
-            self._watch = Watch(self._way_before(claim, is_async), is_async=is_async)
+            self._watch = Watch(self._way_before(claim))
 
-    def _way_before(self, claim: Claim, is_async: bool) -> Way | None:
+    def _way_before(self, claim: Claim) -> Way | None:
         known = (claim.run_id, claim.attempt)
         if known in self._ways:
             return self._ways[known]
         entries = sorted(claim.journal.entries.values(), key=lambda entry: entry.seq)
-        # Written before our time. A later attempt, or a run that failed and was resumed, may rightly go elsewhere, and
-        # the tasks of an async function journal in the order in which they end.
+        # Written before our time. A later attempt, or a run that failed and was resumed, may rightly go elsewhere.
         is_plain = claim.attempt == 1 and all(entry.status != EntryStatus.FAILED for entry in entries)
-        return way_of(entry.path for entry in entries) if is_plain and not is_async else None
+        return way_of(entry.path for entry in entries) if is_plain else None
 
     def asked(self, claim: Claim, path: str) -> Fate:
         if self._watch is None:
@@ -75,7 +72,7 @@ def force_replay() -> Iterator[None]:
     """Within the block, ``run_until_idle`` unwinds and replays after every step.
 
     It raises NotDeterministic where a replay asks for other steps, for steps of another kind or in another order than
-    the attempt before it. Tasks that an ``async def`` workflow starts itself are replayed, but their order is free.
+    the attempt before it.
     """
     with interrupting(Replays()):
         yield

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
 Way = dict[str, list[str]]
 """The paths that were asked for, in order, by the scope that they are in: branches go side by side."""
@@ -25,16 +23,12 @@ def scope_of(path: str) -> str:
 class Watch:
     """Follows one attempt. ``before`` is the way of the attempt before it, if known; ``difference`` the first one."""
 
-    def __init__(self, before: Way | None, *, is_async: bool) -> None:
+    def __init__(self, before: Way | None) -> None:
         self.way: Way = defaultdict(list)
         self.difference = ""
         self._before = before or {}
-        self._is_async = is_async
-        self._task: Any = None
 
     def asked(self, path: str) -> None:
-        if not self._is_main_task():
-            return
         scope = scope_of(path)
         expected, position = self._before.get(scope, []), len(self.way[scope])
         self.way[scope].append(path)
@@ -47,11 +41,3 @@ class Watch:
             has_been = len(self.way.get(scope, []))
             if (not scope or has_been) and has_been < len(expected) and not self.difference:
                 self.difference = f"it returned without asking for {expected[has_been]!r}, which came before."
-
-    def _is_main_task(self) -> bool:
-        """Tasks that the workflow starts take turns as they like, on replay others than before: they are not judged."""
-        if not self._is_async:
-            return True
-        task = asyncio.current_task()
-        self._task = self._task or task
-        return task is self._task

@@ -57,11 +57,12 @@ def committed(workflow: Workflow[Any, Any], claim: Claim, write: Write, receipt:
         yield from _sends(signal, workflow, run_id=claim.run_id, attempt=claim.attempt)
 
 
-def blocked(runs: Iterable[tuple[UUID, str]]) -> None:
-    """Send ``run_blocked`` for runs (id and workflow name) that maintenance has blocked, here and now."""
-    if signals.run_blocked.receivers:
-        for run_id, workflow in runs:
-            signals.run_blocked.send_robust(sender=find(workflow), run_id=run_id)
+def maintained(runs: Iterable[tuple[UUID, str, str]]) -> None:
+    """Send, here and now, what maintenance did to runs (id, workflow name, new status): some it blocked or ended."""
+    for run_id, workflow, status in runs:
+        signal = OF_STATUS.get(status)
+        if signal is not None and signal.receivers:
+            signal.send_robust(sender=find(workflow), run_id=run_id)
 
 
 def _of_step(workflow: Workflow[Any, Any], claim: Claim, entry: Entry) -> Iterator[Send]:

@@ -56,6 +56,7 @@ def test_an_emptied_redis_loses_nothing(redis_server: RedisServer) -> None:
 
 def test_a_redis_that_stops_and_comes_back_loses_nothing(redis_server: RedisServer) -> None:
     worker = Worker()
+    worker.wait_for_log("started worker=")
     early = [faults.plodding.enqueue(20, 0.02) for _ in range(20)]
     wait_for_trace(early[0].id, "plod[0]")
     redis_server.stop()

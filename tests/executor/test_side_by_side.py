@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import transaction
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
@@ -19,6 +20,7 @@ from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
 from django_durable.core.outcomes import Failed, Outcome, Released
 from django_durable.core.states import Status
+from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, RunFailed
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.executor.commit import DirectCommit
@@ -150,6 +152,26 @@ def test_a_function_that_only_unwinds_is_well() -> None:
     assert calls == [1, 1, "tidied"]
 
 
+def test_what_unwinds_within_a_transaction_only_unwinds() -> None:
+    seen: list[type[BaseException]] = []
+
+    @durable_workflow(name="beside.unwinding")
+    def unwinding(ctx: Context) -> None:
+        try:
+            ctx.sleep("nap", 60)
+        finally:
+            try:
+                with transaction.atomic():
+                    ctx.step("tidy up", int)
+            except BaseException as error:
+                seen.append(type(error))
+
+    run = unwinding.enqueue()
+    run_until_idle()
+    assert run.status == Status.WAITING
+    assert seen == [Unwind]
+
+
 # --- still under way at the end --------------------------------------------------------------
 
 
@@ -181,7 +203,11 @@ def test_a_call_that_is_left_under_way_is_ended_and_fails_the_run(run_body: Body
 
 def test_a_thread_is_waited_for() -> None:
     async def leave_a_thread(ctx: AsyncContext) -> None:
-        calls.append(asyncio.create_task(ctx.step("a", slow)))
+        async def several() -> None:
+            await ctx.step("a", slow)
+            ctx.now()
+
+        calls.append(asyncio.create_task(several()))
 
     def slow() -> str:
         time.sleep(0.05)
@@ -269,6 +295,22 @@ def test_a_task_that_lives_on_can_do_nothing() -> None:
     assert "late" not in calls
 
 
+def test_a_task_whose_thread_was_waited_for_is_cancelled() -> None:
+    async def leave_a_thread(ctx: AsyncContext) -> None:
+        async def several() -> None:
+            await ctx.step("a", time.sleep, 0.05)
+            await asyncio.Event().wait()
+
+        calls.append(asyncio.create_task(several()))
+
+    async def wait(task: asyncio.Task[Outcome]) -> None:
+        await task
+        await asyncio.wait({calls[1]}, timeout=5)
+
+    attempt(leave_a_thread, wait)
+    assert calls[1].cancelled()
+
+
 @pytest.mark.parametrize("is_in_thread", [False, True])
 def test_an_attempt_that_is_interrupted_ends_what_it_left_under_way(is_in_thread: bool) -> None:
     def slow() -> None:
@@ -282,9 +324,9 @@ def test_an_attempt_that_is_interrupted_ends_what_it_left_under_way(is_in_thread
     async def interrupt(task: asyncio.Task[Outcome]) -> None:
         while "hangs" not in calls:
             await asyncio.sleep(0.001)
-        task.cancel()
-        await asyncio.sleep(0)
-        task.cancel()
+        for _ in range(5 if is_in_thread else 1):
+            task.cancel()
+            await asyncio.sleep(0)
 
     assert attempt(wait_for_it, interrupt) == Released()
     assert calls == [1, "hangs", "hung"]

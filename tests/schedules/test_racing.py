@@ -81,8 +81,12 @@ def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
     move_to(NOON - timedelta(minutes=1))
     row = make_schedule(catch_up="all", overlap="allow")
     loops = [fire_loop() for _ in range(WORKERS)]
-    move_to(NOON + 7 * 24 * HOUR)
-    together(threads, loops, ticks=10)
+    for rest in range(20):
+        # Who found the schedule held, or its instant gone, looks again a second later.
+        move_to(NOON + 7 * 24 * HOUR + rest * timedelta(seconds=2))
+        together(threads, loops, ticks=10)
+        if len(fires(row)) > 7 * 24:
+            break
     assert fires(row) == [(NOON + hour * HOUR, "fired") for hour in range(7 * 24 + 1)]
     assert len(runs()) == 7 * 24 + 1
 

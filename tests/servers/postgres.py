@@ -133,7 +133,9 @@ def standard_options(fsync: bool) -> dict[str, str]:
         "full_page_writes": durable,
         "synchronous_commit": "on",
         "max_connections": "200",
-        "max_wal_size": "2GB",
+        # Little to replay: tests restart it in the way of a crash.
+        "max_wal_size": "256MB",
+        "checkpoint_timeout": "30s",
         "timezone": "UTC",
     }
 

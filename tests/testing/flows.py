@@ -157,12 +157,24 @@ async def names_that_differ_async(ctx: AsyncContext) -> None:
 
 @durable_workflow
 async def gathering(ctx: AsyncContext) -> list[Any]:
-    """Right, although its tasks take turns in another order on replay."""
+    """Wrong: its calls run side by side."""
 
     async def branch(name: str) -> list[str]:
         return [await ctx.step(f"{name}{turn}", note, f"{name}{turn}") for turn in range(3)]
 
     return await asyncio.gather(branch("a"), branch("b"))
+
+
+@durable_workflow
+async def names_that_differ_in_tasks(ctx: AsyncContext) -> None:
+    await asyncio.create_task(ctx.step(f"turn {next(turns)}", note, "a"))
+    await asyncio.create_task(ctx.step("last", note, "b"))
+
+
+@durable_workflow
+async def in_tasks(ctx: AsyncContext) -> list[str]:
+    """Right: a task for each call, and one after the other."""
+    return [await asyncio.create_task(ctx.step("step", note, str(turn), key=turn)) for turn in range(3)]
 
 
 @durable_workflow(step_retry=AT_ONCE)

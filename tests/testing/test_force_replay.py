@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from django_durable.exceptions import RunFailed
 from django_durable.testing import NotDeterministic, crash_after, force_replay, run_until_idle
 from tests.app import workflows as app
 from tests.testing import flows
@@ -51,11 +52,19 @@ def test_failures_waits_and_children_pass(workflow: Any) -> None:
     assert run.refresh().status == ("succeeded" if workflow is app.parent else "failed")
 
 
-def test_tasks_of_an_async_workflow_may_take_turns() -> None:
+def test_tasks_of_an_async_workflow() -> None:
+    run = flows.in_tasks.enqueue()
+    with force_replay():
+        assert run_until_idle() == 4
+    assert run.result() == ["0", "1", "2"]
+
+
+def test_calls_side_by_side_fail_as_they_do_without_it() -> None:
     run = flows.gathering.enqueue()
     with force_replay():
-        run_until_idle()
-    assert run.result() == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+        assert run_until_idle() == 1
+    with pytest.raises(RunFailed, match="ContextMisuse"):
+        run.result()
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,7 @@ def test_tasks_of_an_async_workflow_may_take_turns() -> None:
     [
         (flows.names_that_differ, r"asked for 'turn 1' where 'turn 0' came before"),
         (flows.names_that_differ_async, r"asked for 'turn 1' where 'turn 0' came before"),
+        (flows.names_that_differ_in_tasks, r"asked for 'turn 1' where 'turn 0' came before"),
         (flows.order_that_differs, r"asked for 'b' where 'a' came before"),
         (flows.kind_that_differs, r"'x' is a step in the journal, but the code now asks for a sleep"),
         (flows.steps_left_out, r"returned without asking for 'a'"),

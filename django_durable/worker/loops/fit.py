@@ -12,6 +12,7 @@ from ...store.database import Database
 from ...store.transitions import as_ready, block_unknown, unblock_known
 from ...store.workers import known_workflows
 from ...workflows.registry import workflows
+from ..announcing import maintained
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -41,6 +42,8 @@ class Fit:
         patience = GRACE_LEASES * durable_settings().LEASE_SECONDS
         announced = known_workflows(self._db, patience)
         if announced:
-            for run in block_unknown(self._db, sorted(announced | set(known)), BATCH, patience=patience):
+            ended = block_unknown(self._db, sorted(announced | set(known)), BATCH, patience=patience)
+            maintained((run.pk, run.workflow, run.status) for run in ended)
+            for run in ended:
                 logger.error("%s run=%s workflow=%s reason=unknown_workflow", run.status, run.pk, run.workflow)
         return len(fitting)

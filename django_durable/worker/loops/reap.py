@@ -13,7 +13,7 @@ from ...queues.base import Queue
 from ...store import recovery
 from ...store.database import Database
 from ...store.recovery import Taken
-from ..announcing import blocked
+from ..announcing import maintained
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -64,10 +64,10 @@ class Reap:
 
 
 def tell_of_taken(taken: list[Taken]) -> None:
-    """One line for each run that lost its lease, and a signal for each that is blocked now."""
+    """One line for each run that lost its lease, and a signal for each that is blocked or over now."""
     for run in taken:
         if run.status == Status.BLOCKED:
             logger.error("blocked run=%s workflow=%s reason=crashed", run.ready.id, run.workflow)
         else:
             logger.warning("reaped run=%s workflow=%s suspect=%s", run.ready.id, run.workflow, run.suspect)
-    blocked((run.ready.id, run.workflow) for run in taken if run.status == Status.BLOCKED)
+    maintained((run.ready.id, run.workflow, run.status) for run in taken)

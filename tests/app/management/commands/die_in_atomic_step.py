@@ -24,11 +24,12 @@ DIED = 137
 class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("worker", type=UUID)
-        parser.add_argument("point", type=int, help="die at this point, counted from 1; it is before or after a statement")
+        parser.add_argument("point", type=int, help="die at this point, counted from 1, before or after a statement")
 
     def handle(self, *args: Any, worker: UUID, point: int, **options: Any) -> None:
         db = Database()
-        (claim,) = claim_next(db, Claimant(worker, ("default",), ("faults.counting",)), 1, lease=30, time=DatabaseClock())
+        who = Claimant(worker, ("default",), ("faults.counting",))
+        (claim,) = claim_next(db, who, 1, lease=30, time=DatabaseClock())
         passed = Points(point)
         # Everything on the connection of the step's own transaction; the engine's other writes use one of their own.
         connection.execute_wrappers.append(passed.around)
