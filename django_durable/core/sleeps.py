@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from .clock import utcnow
 from .flow import Flow
 from .journal import Entry
 from .states import EntryStatus, Kind
@@ -22,7 +23,8 @@ def seconds_of(duration: timedelta | float, what: str) -> float:
     return float(seconds)
 
 
-MAX_SECONDS = 100 * 365 * 86400.0
+MAX_YEARS = 100
+MAX_SECONDS = MAX_YEARS * 365 * 86400.0
 
 
 def sleep(flow: Flow, path: str, duration: timedelta | float) -> None:
@@ -33,10 +35,19 @@ def sleep(flow: Flow, path: str, duration: timedelta | float) -> None:
 
 def sleep_until(flow: Flow, path: str, when: datetime) -> None:
     """Wait until ``when``, an aware datetime; one that has passed returns at once."""
+    instant = instant_of(when, "sleep_until")
+    _wait(flow, path, lambda: Entry(path, Kind.SLEEP, EntryStatus.WAITING, wake_at=instant))
+
+
+def instant_of(when: datetime, what: str) -> datetime:
+    """``when`` in UTC. Raises TypeError for anything but an aware datetime, ValueError beyond a century from now."""
     given: Any = when
     if not isinstance(given, datetime) or given.tzinfo is None:
-        raise TypeError(f"sleep_until takes an aware datetime, not {when!r}.")
-    _wait(flow, path, lambda: Entry(path, Kind.SLEEP, EntryStatus.WAITING, wake_at=when))
+        raise TypeError(f"{what} takes an aware datetime, not {when!r}.")
+    # Compared without arithmetic on ``when``: at the ends of the calendar a change of zone overflows.
+    if abs(given.year - utcnow().year) > MAX_YEARS:
+        raise ValueError(f"{what}: {when} is more than {MAX_YEARS} years from now.")
+    return given.astimezone(UTC)
 
 
 def _wait(flow: Flow, path: str, begin: Callable[[], Entry]) -> None:

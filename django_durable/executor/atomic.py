@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
+from django.db.utils import InterfaceError, OperationalError
 
 from ..conf import durable_settings
 from ..core.codec import decode
 from ..core.effects import Perform, Performed, Raised, Returned
+from ..core.failures import short
 from ..core.flow import Flow
 from ..core.journal import Entry, Write
 from ..core.outcomes import Lost
@@ -24,8 +26,13 @@ from ..store.committing import Receipt, write_batch
 from ..store.database import ONE_WRITER, Database
 from .commit import Commit
 from .step_call import call_here, step_of
+from .transactions import drop_broken_connections, leftover_transactions, open_transactions
+
+logger = logging.getLogger("django_durable.executor")
 
 HELD_PAUSE = 0.005
+AWAY_PAUSE = 0.1
+"""Seconds before a database that is away is asked again."""
 
 
 class _LeaseLost(Exception):
@@ -45,22 +52,38 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     token = enter_step(step_of(flow, perform))
     try:
         with _writer(db), transaction.atomic(using=db.alias):
-            _limit_idling(db)
-            value = call_here(perform)
+            _set_up(db)
+            value = _call_whole(perform)
             returned = Returned(value, time.perf_counter() - began)
             write, receipt = _journal(db, flow, perform, returned, pending)
     except _LeaseLost:
         flow.end(Lost())
     except BaseException as error:
+        drop_broken_connections()
         seconds = time.perf_counter() - began
-        if _is_journaled(db, flow.run.run_id, perform.path, flow.lease.token):
-            return Returned(_journaled_value(flow, perform), seconds)
-        _restore(flow, pending, perform.path)
-        return Raised(error, seconds)
+        if not _was_committed(db, flow, perform.path):
+            _restore(flow, pending, perform.path)
+            return Raised(error, seconds)
+        logger.warning("step %r of run %s is done, although: %s", perform.path, flow.run.run_id, short(error))
+        returned = Returned(_journaled_value(flow, perform), seconds)
     finally:
         leave_step(token)
     commit.noted(flow.lease, write, receipt)
     return returned
+
+
+def _call_whole(perform: Perform) -> Any:
+    """What the body returns; raises ContextMisuse where it leaves a transaction open, inside ours or beside it."""
+    outer = open_transactions()
+    try:
+        value = call_here(perform)
+    except BaseException:
+        # Else leaving our block would only release what the body has opened, and ours would stay open.
+        leftover_transactions(outer)
+        raise
+    if (left_open := leftover_transactions(outer)) is not None:
+        raise left_open
+    return value
 
 
 def _writer(db: Database) -> AbstractContextManager[Any]:
@@ -73,12 +96,17 @@ def refuse_coroutine(perform: Perform) -> None:
         raise ContextMisuse(f"Step {perform.path!r}: atomic=True takes a plain function, not a coroutine function.")
 
 
-def _limit_idling(db: Database) -> None:
-    # A process that freezes inside the body must not hold its locks for longer than its lease. In a TestCase it would
-    # hold for the rest of the test, and end it under a debugger.
-    if db.connection.vendor == "postgresql" and len(db.connection.atomic_blocks) == 1:
-        milliseconds = int(durable_settings().LEASE_SECONDS * 1000)
-        db.rows(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
+def _set_up(db: Database) -> None:
+    connection = db.connection
+    # In a TestCase both would hold for the rest of the test.
+    if connection.vendor != "postgresql" or len(connection.atomic_blocks) != 1:
+        return
+    if "isolation_level" in connection.settings_dict["OPTIONS"]:
+        # On a snapshot from the body's beginning the fence fails as soon as a heartbeat has renewed the lease.
+        db.rows("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    # A process that freezes inside the body must not hold its locks for longer than its lease.
+    milliseconds = int(durable_settings().LEASE_SECONDS * 1000)
+    db.rows(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
 
 
 def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pending: Write) -> tuple[Write, Receipt]:
@@ -110,9 +138,16 @@ def _write(db: Database, flow: Flow, write: Write) -> Receipt:
     raise _LeaseLost
 
 
-def _is_journaled(db: Database, run_id: UUID, path: str, token: UUID) -> bool:
-    rows = JournalEntry.objects.using(db.alias).filter(run_id=run_id, path=path, token=token)
-    return rows.filter(status=EntryStatus.SUCCEEDED).exists()
+def _was_committed(db: Database, flow: Flow, path: str) -> bool:
+    """Whether the journal has the step under our token. Asks until the database answers; unwinds with the lease."""
+    rows = JournalEntry.objects.using(db.alias).filter(run_id=flow.run.run_id, path=path, token=flow.lease.token)
+    while not flow.lease.is_over:
+        try:
+            return rows.filter(status=EntryStatus.SUCCEEDED).exists()
+        except (OperationalError, InterfaceError):
+            db.connection.close()
+            time.sleep(AWAY_PAUSE)
+    flow.end(Lost())
 
 
 def _journaled_value(flow: Flow, perform: Perform) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from asgiref.sync import ThreadSensitiveContext
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
 from ..core.outcomes import Lost, Outcome
@@ -80,8 +80,11 @@ class LoopPool:
         try:
             # Else all runs of the loop share one database thread, and one run's query lands inside another's
             # open transaction.
-            async with ThreadSensitiveContext():
+            async with ThreadSensitiveContext() as context:
                 outcome = await arun_attempt(claim, workflow, self._commit)
+                # The thread ends with the context; its connections would stay open until they are collected.
+                if context in SyncToAsync.context_to_thread_executor:
+                    await sync_to_async(connections.close_all)()
         except Exception:
             logger.exception("attempt of run %s was given up", claim.run_id)
             claim.lease.lose()

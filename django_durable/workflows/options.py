@@ -11,7 +11,7 @@ from typing import Any
 from ..core.cron import Cron
 from ..core.names import NAME_MAX, check_name
 from ..core.retries import Retry
-from ..core.sleeps import seconds_of
+from ..core.sleeps import instant_of, seconds_of
 from ..exceptions import RunFailed, WorkflowDefinitionError
 
 _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -98,9 +98,9 @@ class StartOptions:
             check_queue(self.queue)
         if self.priority is not None:
             check_priority(self.priority)
-        if isinstance(self.run_after, datetime) and self.run_after.tzinfo is None:
-            raise TypeError(f"run_after must be an aware datetime or a timedelta, not the naive {self.run_after!r}.")
-        if self.run_after is not None and not isinstance(self.run_after, datetime):
+        if isinstance(self.run_after, datetime):
+            instant_of(self.run_after, "run_after")
+        elif self.run_after is not None:
             seconds_of(self.run_after, "run_after")
         if self.idempotency_key is not None:
             check_name("idempotency key", self.idempotency_key)

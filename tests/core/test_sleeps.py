@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from django_durable.core.context import Context
 from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.sleeps import MAX_SECONDS, seconds_of
+from django_durable.core.sleeps import MAX_SECONDS, instant_of, seconds_of
 from tests.core.test_flow import NOON, World
 
 HOUR = timedelta(hours=1)
@@ -141,3 +141,21 @@ def test_seconds() -> None:
     assert seconds_of(timedelta(minutes=1, milliseconds=5), "x") == 60.005
     assert seconds_of(5, "x") == 5.0
     assert type(seconds_of(5, "x")) is float
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=12))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=12))),
+        datetime(9999, 12, 31, tzinfo=UTC),
+    ],
+)
+def test_an_instant_that_no_database_gives_back_is_refused(when: datetime) -> None:
+    with pytest.raises(ValueError, match="more than 100 years from now"):
+        instant_of(when, "sleep_until")
+
+
+def test_an_instant_is_kept_in_utc() -> None:
+    given = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    assert instant_of(given, "sleep_until").isoformat() == "2030-01-01T10:00:00+00:00"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.utils import OperationalError
 
 from django_durable import AsyncContext, Context, Retry, current_step, durable_workflow
 from django_durable.core.clock import DatabaseClock
@@ -112,6 +114,53 @@ def test_an_on_commit_hook_may_enqueue_as_part_of_the_step(workflow: Any) -> Non
     run_until_idle()
     assert Counter.objects.get(name="b").value == 1
     assert Run.objects.filter(status="succeeded").count() == 2
+
+
+@pytest.mark.parametrize("workflow", [counting, counting_async])
+def test_a_body_that_leaves_a_transaction_open_fails_and_leaves_nothing(workflow: Any) -> None:
+    during["a"] = lambda: transaction.atomic().__enter__()
+    run = workflow.enqueue("a")
+    run_until_idle()
+    assert run.status == "failed"
+    assert "left a transaction open" in run.error["cause"]["message"]
+    assert not Counter.objects.exists()
+    assert not connection.in_atomic_block
+
+
+def test_a_body_that_leaves_a_transaction_open_and_raises_leaves_nothing() -> None:
+    def open_and_raise() -> None:
+        transaction.atomic().__enter__()
+        raise ValueError("mine")
+
+    during["a"] = open_and_raise
+    run = counting.enqueue("a")
+    run_until_idle()
+    assert run.error["cause"]["message"] == "mine"  # type: ignore[index]
+    assert not Counter.objects.exists()
+    assert not connection.in_atomic_block
+
+
+def test_a_database_that_is_away_after_the_commit_is_asked_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    exists = QuerySet.exists
+
+    def refuse_twice(self: Any) -> bool:
+        asked.append(self)
+        if len(asked) < 3:
+            raise OperationalError("away")
+        return exists(self)
+
+    def hook() -> None:
+        monkeypatch.setattr(QuerySet, "exists", refuse_twice)
+        raise OperationalError("the connection was lost after the commit")
+
+    during["a"] = lambda: transaction.on_commit(hook)
+    run = counting.enqueue("a")
+    run_until_idle()
+    monkeypatch.undo()
+    assert len(asked) == 3
+    assert run.result() == 1
+    assert Counter.objects.get(name="a").value == 1
 
 
 def test_who_lost_the_lease_meanwhile_commits_nothing() -> None:
