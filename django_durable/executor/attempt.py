@@ -79,6 +79,8 @@ class Attempt:
     def body(self, ctx: Any, drive: Callable[[Decisions[Any]], Any]) -> Callable[[], Any]:
         """What to call: the function with its input, or ``on_failure`` as a step. Unwinds where nothing is to be."""
         self.flow.require_live()
+        if self.claim.unreadable is not None:
+            self.flow.end(Blocked(BlockReason.UNDECODABLE, self.claim.unreadable))
         if self.is_ending:
             failure = self._failure()
             # The workflow may have lost its hook since; the step is then a no-op, and the failure stands.
@@ -163,6 +165,8 @@ class Attempt:
         described = describe(error)
         if isinstance(error, RETRIED):
             described["step"] = error.step
+        if culprits := _culprits(error):
+            described["culprits"] = culprits
         return self._failed(described)
 
     def _failed(self, described: dict[str, Any]) -> Outcome:
@@ -188,3 +192,16 @@ def _is_final(error: BaseException) -> bool:
 
 def _no_hook(failure: RunFailed) -> None:
     return None
+
+
+def _culprits(error: BaseException | None) -> list[str]:
+    """Paths of the steps and children that ended the run: what an operator's resume tries again.
+
+    Also those that the workflow wrapped, in a group or by ``raise … from``. Not the context of an error: what failed
+    there was being handled, and trying it again would do twice what its handler has made good.
+    """
+    if isinstance(error, RETRIED):
+        return [error.step]
+    if isinstance(error, BaseExceptionGroup):
+        return [path for member in error.exceptions for path in _culprits(member)]
+    return _culprits(error.__cause__) if error is not None else []

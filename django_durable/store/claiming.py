@@ -14,6 +14,7 @@ from ..core.clock import DatabaseClock
 from ..core.journal import ChildState, Entry, MemoryJournal, SentEvent
 from ..core.lease import Lease
 from ..core.states import EntryStatus, Kind, Phase
+from .committing import claim_rows
 from .database import Database, Row
 from .sql import claims as sql
 
@@ -47,10 +48,20 @@ class Claim:
     journal: MemoryJournal
     pending_error: str | None = None
     """The failure that the run will end with once ``on_failure`` is through."""
+    unreadable: str | None = None
+    """What of the journal this release cannot read: the run is blocked, and does not take its neighbours along."""
 
     @property
     def run_id(self) -> UUID:
         return self.lease.run_id
+
+
+class JournalsUnread(Exception):
+    """Runs were claimed, and what is durable of them could not be read: whoever claimed hands ``leases`` back."""
+
+    def __init__(self, leases: Sequence[Lease]) -> None:
+        super().__init__(f"the journals of {len(leases)} claimed runs could not be read")
+        self.leases = leases
 
 
 def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
@@ -64,6 +75,17 @@ def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: D
     """Claim up to ``limit`` runs of the claimant's queues that are queued or due, best first."""
     queues = db.dialect.list(who.queues)
     return _claim(db, who, sql.claim_next(db.dialect), lease, time, limit=limit, queues=queues)
+
+
+def claim_oldest(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
+    """Claim up to ``limit`` queued runs of the claimant's queues, those first that have waited longest."""
+    queues = db.dialect.list(who.queues)
+    return _claim(db, who, sql.claim_oldest(db.dialect), lease, time, limit=limit, queues=queues)
+
+
+def hand_back(db: Database, leases: Sequence[Lease]) -> None:
+    """Queue again what was claimed and not started; nothing happens where the token is not the run's any more."""
+    db.rows(sql.hand_back(db.dialect), claims=claim_rows(db.dialect, leases))
 
 
 def seconds_to_next_due(db: Database, who: Claimant) -> float | None:
@@ -100,7 +122,11 @@ def _claim(
         return []
     time.observe(cast(datetime, db.dialect.read_instant(rows[0][14])))
     claims = [_read_claim(db, row, ends, time) for row in rows]
-    _load(db, [claim for claim in claims if claim.claims > 1], time)
+    try:
+        _load(db, [claim for claim in claims if claim.claims > 1], time)
+    except Exception as error:
+        # The claim is committed: nobody else would touch these runs before their leases lapse.
+        raise JournalsUnread([claim.lease for claim in claims]) from error
     return claims
 
 
@@ -134,19 +160,7 @@ def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
         return
     d = db.dialect
     ids = d.list([claim.run_id for claim in claims])
-    entries: dict[UUID, dict[str, Entry]] = defaultdict(dict)
-    for row in db.rows(sql.load_journal(d), ids=ids):
-        entries[d.read_key(row[0])][row[1]] = Entry(
-            path=row[1],
-            seq=row[2],
-            kind=Kind(row[3]),
-            status=EntryStatus(row[4]),
-            attempts=row[5],
-            value=row[6],
-            error=row[7],
-            wake_at=d.read_instant(row[8]),
-            awaits=row[9],
-        )
+    entries, unreadable = _load_entries(db, ids)
     events: dict[UUID, list[SentEvent]] = defaultdict(list)
     for row in db.rows(sql.load_events(d), ids=ids):
         sent_at = cast(datetime, d.read_instant(row[4]))
@@ -164,7 +178,35 @@ def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
     for claim in claims:
         run_id = claim.run_id
         claim.pending_error = errors.get(run_id)
+        claim.unreadable = unreadable.get(run_id)
         claim.journal = MemoryJournal(entries[run_id], events[run_id], children[run_id], now=time.now)
+
+
+def _load_entries(db: Database, ids: object) -> tuple[dict[UUID, dict[str, Entry]], dict[UUID, str]]:
+    """The entries of each run, and of which runs there are some that cannot be read: a newer release wrote them."""
+    entries: dict[UUID, dict[str, Entry]] = defaultdict(dict)
+    unreadable: dict[UUID, str] = {}
+    for row in db.rows(sql.load_journal(db.dialect), ids=ids):
+        run_id = db.dialect.read_key(row[0])
+        try:
+            entries[run_id][row[1]] = _read_entry(db, row)
+        except (ValueError, TypeError) as error:
+            unreadable[run_id] = f"journal entry {row[1]!r}: {error}"
+    return entries, unreadable
+
+
+def _read_entry(db: Database, row: Row) -> Entry:
+    return Entry(
+        path=row[1],
+        seq=row[2],
+        kind=Kind(row[3]),
+        status=EntryStatus(row[4]),
+        attempts=row[5],
+        value=row[6],
+        error=row[7],
+        wake_at=db.dialect.read_instant(row[8]),
+        awaits=row[9],
+    )
 
 
 def _waits_for_child(entry: Entry) -> bool:

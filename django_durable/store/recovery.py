@@ -28,17 +28,25 @@ def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
     return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
 
 
-def wake(db: Database, run_id: UUID, *, skips: bool = False) -> list[Ready]:
+def wake(db: Database, run_id: UUID) -> list[Ready]:
     """Queue the run if it waits for something that has happened: after the commit of what happened.
 
     Two statements in a transaction of their own. The first waits for the row, the second starts when the row is
     ours: the suspension that held it is then seen (models: wake.pml, variants WAKE=1, 4 and 5 lose the wake-up).
     """
+    return _wake(db, run_id, skips=False) or []
+
+
+def try_wake(db: Database, run_id: UUID) -> list[Ready] | None:
+    """As ``wake``, but None at once where somebody holds the row: the caller must come back to it."""
+    return _wake(db, run_id, skips=True)
+
+
+def _wake(db: Database, run_id: UUID, *, skips: bool) -> list[Ready] | None:
     d = db.dialect
     with db.fresh_transaction():
-        locked = db.rows(waits.lock_run(d, skips=skips), id=d.key(run_id))
-        if skips and not locked:
-            return []
+        if not db.rows(waits.lock_run(d, skips=skips), id=d.key(run_id)) and skips:
+            return None
         return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
 
 
@@ -53,7 +61,7 @@ def sweep(db: Database, limit: int) -> list[Ready]:
     A row that somebody holds is left for the next sweep: this one must not wait for an open web transaction.
     """
     found = db.rows(waits.find_overslept(db.dialect), limit=limit)
-    return [ready for row in found for ready in wake(db, db.dialect.read_key(row[0]), skips=True)]
+    return [ready for row in found for ready in try_wake(db, db.dialect.read_key(row[0])) or []]
 
 
 def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, bool]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, F, Q, QuerySet, Value, When
 
-from ..core.states import TERMINAL, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
+from ..core.codec import decode
+from ..core.states import LIVE, TERMINAL, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
+from ..exceptions import PayloadUndecodable
 from ..models import Audit, JournalEntry, Payload, Run
 from ..queues.ready import Ready
 from .clock import DatabaseNow
@@ -85,7 +87,8 @@ def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
             done.ended += fresh
             done.queued += waiting
             done.count += len(runs)
-            layer = Run.objects.filter(parent_id__in=ids, detached=False)
+            # The live ones only: a parent of thousands that have ended would lock and load them all.
+            layer = Run.objects.filter(parent_id__in=ids, detached=False, status__in=LIVE)
             verb = Verb(by.actor, f"parent cancelled: {by.reason}" if by.reason else "parent cancelled")
     return done
 
@@ -101,15 +104,17 @@ def _update(db: Database, runs: Sequence[Run], **columns: Any) -> None:
 
 
 def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
-    """Paused, blocked, failed or cancelled → queued; goes on from the journal. Exhausted steps start anew, and so do
-    ``on_failure`` and the children that failed."""
-    resumable = [Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED]
+    """Paused, blocked, failed or cancelled → queued; goes on from the journal. The step or the child that ended a
+    failed run starts anew, and so does ``on_failure``; failures that the workflow has handled stay as they are."""
+    resumable = Run.objects.filter(
+        pk__in=list(run_ids), status__in=[Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED]
+    )
     with db.transaction():
-        runs = _locked(db, Run.objects.filter(pk__in=list(run_ids), status__in=resumable))
-        runs = [run for run in runs if not _parent_knows_its_end(db, run)]
+        _lock_parents(db, run_ids)
+        runs = [run for run in _locked(db, resumable) if not _parent_knows_its_end(db, run)]
         ids = [run.pk for run in runs]
         _audit(db, runs, "resume", by)
-        _forget_failed_children(db, runs)
+        _begin_anew(db, runs)
         _update(
             db,
             runs,
@@ -129,12 +134,15 @@ def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
         )
         outcome = [PayloadKind.OUTPUT, PayloadKind.ERROR, PayloadKind.BLOCK, PayloadKind.RETRY]
         Payload.objects.using(db.alias).filter(run_id__in=ids, kind__in=outcome).delete()
-        journal = JournalEntry.objects.using(db.alias).filter(run_id__in=ids)
-        journal.filter(path=ON_FAILURE).delete()
-        journal.filter(kind=Kind.STEP, status__in=[EntryStatus.FAILED, EntryStatus.RETRYING]).update(
-            status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None
-        )
     return as_ready(runs)
+
+
+def _lock_parents(db: Database, run_ids: Sequence[UUID]) -> None:
+    """Before the children, as a cancellation does: no parent journals its child's end while we decide by it."""
+    children = Run.objects.using(db.alias).filter(pk__in=list(run_ids), parent_id__isnull=False)
+    parents = list(children.values_list("parent_id", flat=True))
+    if parents:
+        _locked(db, Run.objects.filter(pk__in=parents))
 
 
 def _parent_knows_its_end(db: Database, run: Run) -> bool:
@@ -144,43 +152,88 @@ def _parent_knows_its_end(db: Database, run: Run) -> bool:
     return run.parent_path == REPLACED or journal.filter(kind=Kind.CHILD, status=EntryStatus.FAILED).exists()
 
 
-def _forget_failed_children(db: Database, parents: Sequence[Run]) -> None:
+def _begin_anew(db: Database, runs: Sequence[Run]) -> None:
+    """Make room in the journals for what is to be done again; a replay raises every other failure as before."""
+    failed = [run.pk for run in runs if run.status == Status.FAILED]
+    culprits = _culprits(db, failed)
+    journal = JournalEntry.objects.using(db.alias).filter(run_id__in=[run.pk for run in runs])
+    journal.filter(kind=Kind.STEP, status=EntryStatus.RETRYING).update(wake_at=None)
+    journal.filter(pk__in=list(culprits), kind=Kind.STEP, status=EntryStatus.FAILED).update(
+        status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None
+    )
+    journal.filter(run_id__in=failed, path=ON_FAILURE).delete()
+    _forget_children(db, runs, culprits)
+
+
+def _culprits(db: Database, failed: Sequence[UUID]) -> set[tuple[UUID, str]]:
+    """Run and path of the steps and children that ended these runs, as the stored errors name them."""
+    errors = Payload.objects.using(db.alias).filter(run_id__in=failed, kind=PayloadKind.ERROR)
+    return {(run_id, path) for run_id, data in errors.values_list("run_id", "data") for path in _named(data)}
+
+
+def _named(data: str) -> list[str]:
+    try:
+        error = decode(data)
+    except PayloadUndecodable:
+        # One such row must not keep the whole batch from going on.
+        return []
+    return error.get("culprits", []) if isinstance(error, dict) else []
+
+
+def _forget_children(db: Database, parents: Sequence[Run], culprits: Set[tuple[UUID, str]]) -> None:
     """A replay starts each of them anew. The old one stays as it ended, at no path, so that it is not taken for the
     new one: nobody would wait for that.
 
     A parent that ended before it saw its child's end (at the deadline of both, or cancelled with it) forgets it too.
     """
     ids = [run.pk for run in parents]
-    ended = [run.pk for run in parents if run.status in TERMINAL]
-    journal = JournalEntry.objects.using(db.alias).filter(run_id__in=ids, kind=Kind.CHILD)
-    seen = journal.filter(status=EntryStatus.FAILED)
-    unseen = journal.filter(run_id__in=ended, status=EntryStatus.WAITING)
-    paths = set((seen | unseen).values_list("run_id", "path"))
-    if not paths:
+    ended = {run.pk: run for run in parents if run.status in TERMINAL}
+    entries = JournalEntry.objects.using(db.alias).filter(run_id__in=list(ended), kind=Kind.CHILD)
+    asked = entries.filter(status__in=[EntryStatus.FAILED, EntryStatus.WAITING])
+    seen = {(run_id, path): status for run_id, path, status in asked.values_list("run_id", "path", "status")}
+    if not seen:
         return
     children = Run.objects.filter(
-        parent_id__in={run_id for run_id, _ in paths},
-        parent_path__in={path for _, path in paths},
+        parent_id__in={run_id for run_id, _ in seen},
+        parent_path__in={path for _, path in seen},
         status__in=[Status.FAILED, Status.CANCELLED],
     ).exclude(pk__in=ids)
     # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
-    replaced = [child for child in _locked(db, children) if (child.parent_id, child.parent_path) in paths]
-    seen.delete()
-    journal.filter(pk__in=[(child.parent_id, child.parent_path) for child in replaced]).delete()
+    replaced = [
+        child
+        for child in _locked(db, children)
+        if (at := (child.parent_id, child.parent_path)) in seen
+        and (seen[at] == EntryStatus.WAITING or at in culprits or _went_with(ended[at[0]], child))
+    ]
+    # Retention may have removed the child that failed: its parent starts another all the same.
+    forgotten = [at for at in culprits if seen.get(at) == EntryStatus.FAILED]
+    entries.filter(pk__in=[*forgotten, *((child.parent_id, child.parent_path) for child in replaced)]).delete()
     _update(db, replaced, parent_path=REPLACED)
 
 
+def _went_with(parent: Run, child: Run) -> bool:
+    """Whether the child was cancelled with its parent: that ran on for a moment, and may have journaled it."""
+    if parent.status != Status.CANCELLED or child.status != Status.CANCELLED:
+        return False
+    asked, child_asked = parent.cancel_requested_at, child.cancel_requested_at
+    return asked is not None and child_asked is not None and child_asked >= asked
+
+
 def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> list[Run]:
-    """Runs that are startable for ``patience`` seconds, of workflows that no live worker knows →
+    """Runs that are startable or due for ``patience`` seconds, of workflows that no live worker knows →
     ``blocked: unknown_workflow``, or cancelled where that was asked for first; the runs, each in its new status."""
     with db.transaction():
-        startable = Run.objects.using(db.alias).filter(status=Status.QUEUED, queued_at__lte=DatabaseNow(ago=patience))
+        since = DatabaseNow(ago=patience)
+        # A claim from the database takes what is due as it is: nobody queues such runs there.
+        due = Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lte=since)
+        startable = Run.objects.using(db.alias).filter(Q(status=Status.QUEUED, queued_at__lte=since) | due)
         unknown = startable.exclude(workflow__in=list(known))
         runs = list(unknown.select_for_update(no_key=True, skip_locked=_skips(db)).order_by("pk")[:limit])
         cancelling = [run for run in runs if run.cancel_requested_at is not None]
         blocked = [run for run in runs if run.cancel_requested_at is None]
-        _update(db, cancelling, status=Status.CANCELLED, finished_at=DatabaseNow(), suspect=False)
-        _update(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, suspect=False)
+        still: dict[str, Any] = {"suspect": False, "wake_at": None, "waiting_on": ""}
+        _update(db, cancelling, status=Status.CANCELLED, finished_at=DatabaseNow(), **still)
+        _update(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, **still)
     for run in runs:
         run.status = Status.BLOCKED if run.cancel_requested_at is None else Status.CANCELLED
     return runs

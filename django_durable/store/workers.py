@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from uuid import UUID
 
 from ..queues.ready import Ready
@@ -37,8 +38,10 @@ def stop(db: Database, worker_id: UUID) -> None:
     db.rows(sql.stop(db.dialect), id=db.dialect.key(worker_id))
 
 
-def has_suspects(db: Database) -> bool:
-    return bool(db.rows(sql.any_suspect(db.dialect)))
+def has_suspects(db: Database, queues: Sequence[str], workflows: Sequence[str]) -> bool:
+    """Whether a suspect waits in these queues that is of one of these workflows."""
+    d = db.dialect
+    return bool(db.rows(sql.any_suspect(d), queues=d.list(queues), workflows=d.list(workflows)))
 
 
 def first_startable(db: Database, queue: str, limit: int) -> list[Ready]:

@@ -23,7 +23,7 @@ class Aftermath:
 
     def __init__(self, queue: Queue, slots: Slots) -> None:
         self._slots = slots
-        self._notifier = Notifier(PrivateDatabase(), queue)
+        self._notifier = Notifier(PrivateDatabase(), queue, Notifier(PrivateDatabase(), queue))
         self._announcer = Announcer()
 
     def begin(self) -> None:

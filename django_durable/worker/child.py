@@ -17,8 +17,12 @@ from .process import WorkerOptions, WorkerProcess
 
 logger = logging.getLogger("django_durable.worker")
 
-EMPTY, STILL_BUSY, GAVE_UP = 0, 3, 4
-"""Exit statuses: every run was let go; some code outlived the grace time of a drain; a step would not end."""
+DONE, DONE_BUSY, DONE_GAVE_UP = 10, 11, 12
+"""Exit statuses of a child whose options said that it was done: every run was let go; some code outlived the grace
+time of the drain; a step would not end. None is 0, 1 or 2: with these, user code or Python itself ended the process."""
+
+DRAINED, STILL_BUSY, GAVE_UP = 20, 21, 22
+"""The same for a child that drained for another reason (an order, a signal, a step that would not end)."""
 
 
 def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int) -> None:
@@ -36,7 +40,12 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
         logger.warning("code still runs after the grace time; the process ends and its runs are handed back")
     logging.shutdown()
     # Not sys.exit: threads that still run the user's code would keep the interpreter alive.
-    os._exit(EMPTY if is_empty else GAVE_UP if process.gave_up else STILL_BUSY)
+    os._exit(_status(process, is_empty))
+
+
+def _status(process: WorkerProcess, is_empty: bool) -> int:
+    empty, busy, gave_up = (DONE, DONE_BUSY, DONE_GAVE_UP) if process.is_done else (DRAINED, STILL_BUSY, GAVE_UP)
+    return empty if is_empty else gave_up if process.gave_up else busy
 
 
 def _obey(orders: int, process: WorkerProcess) -> None:

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from django.db.utils import Error
@@ -13,8 +14,19 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.clock import DatabaseClock
+from ..core.lease import Lease
 from ..queues.base import Queue
-from ..store.claiming import Claim, Claimant, claim_ids, claim_next, claim_suspect, seconds_to_next_due
+from ..store.claiming import (
+    Claim,
+    Claimant,
+    JournalsUnread,
+    claim_ids,
+    claim_next,
+    claim_oldest,
+    claim_suspect,
+    hand_back,
+    seconds_to_next_due,
+)
 from ..store.database import PrivateDatabase
 from .slots import Slots
 
@@ -24,6 +36,8 @@ HELD_SECONDS = 0.02
 """How long after a claim that skipped a held row the id is tried once more; after that the sweep finds the run."""
 GATHER_SECONDS = 0.002
 """How long a busy claimer waits for a few slots to come free together: claims are cheaper by the batch."""
+SWEPT_PART = 8
+"""One in so many free slots goes to the oldest runs when a sweep is due and the lists are long."""
 
 
 class Claimer:
@@ -53,6 +67,10 @@ class Claimer:
         self._next_look = 0.0
         self._again: list[UUID] = []
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
+        self._swept = 0
+        """How many runs the last sweep took from under the list; 0: no sweep, or the backlog is over."""
+        self._unstarted: list[Lease] = []
+        """Claims that are to be handed back."""
         self._stop = threading.Event()
         self.is_idle = threading.Event()
         """Set when the last look at the database found nothing to claim."""
@@ -78,54 +96,99 @@ class Claimer:
             try:
                 self.tick()
                 pause = 0.1
-            except Error as error:
-                logger.warning("the database refused a claim, trying again: %s", error)
+            except (Error, JournalsUnread) as error:
+                logger.warning("the database refused a claim, trying again: %s", error.__cause__ or error)
                 self._db.close()
+                # Ids that were popped, and runs that are handed back, are in no list any more.
+                self._next_look = 0.0
                 self._stop.wait(pause * random.uniform(0.5, 1.5))
                 pause = min(pause * 2, 5.0)
             except Exception:
                 logger.exception("the claimer stumbled")
                 self._stop.wait(1.0)
+        with suppress(Error):
+            self._hand_back()
 
     def tick(self) -> int:
         """One look for work; how many runs were claimed."""
+        self._hand_back()
         free = self._slots.wait_for_room(durable_settings().POLL_SECONDS)
         if free <= 0:
             return 0
         if 0 < free < self._limit // 4:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 4)
-        claims = self._claim_suspect() if self._is_isolated else self._claim(free)
+        return self._claim_suspect() if self._is_isolated else self._claim(free)
+
+    def _claim(self, free: int) -> int:
+        """Each statement's claims are started before the next one: what is claimed must not hang on what follows."""
+        looks = clock.monotonic() >= self._next_look
+        count = self._sweep(free) if looks and self._is_behind(free) else 0
+        if count == free:
+            return count
+        looks = clock.monotonic() >= self._next_look
+        asked = free - count
+        wait = 0.0 if looks else min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait)
+        again, self._again = self._again[: asked - 1], []
+        ids = again + self._queue.pop(self._who.queues, asked - len(again), min(wait, HELD_SECONDS) if again else wait)
+        if self._stop.is_set():
+            return count
+        lease = durable_settings().LEASE_SECONDS
+        claims = self._take(lambda: claim_ids(self._db, self._who, ids, lease=lease, time=self._time)) if ids else []
+        self._again = list(set(ids) - {claim.run_id for claim in claims} - set(again))
+        count += len(claims)
+        # An id that cannot be claimed may be one that comes due soon: the database knows when. In a backlog it is
+        # rather one that the sweep was faster with, and a look would take the next ids from under the list.
+        looks |= len(ids) - len(claims) > self._swept or not (ids or self._queue.gives_hints)
+        if self._swept and len(ids) < asked:
+            # The backlog is over: look as if the sweep had not put it off.
+            looks, self._swept = True, 0
+        if count < free and looks:
+            count += self._look(free - count)
+            if not count:
+                self.is_idle.set()
+        return count
+
+    def _is_behind(self, free: int) -> bool:
+        """Whether the lists alone can fill the slots: no look at the database would ever come after them."""
+        return self._queue.gives_hints and sum(map(self._queue.length, self._who.queues)) >= free
+
+    def _sweep(self, free: int) -> int:
+        """A few of the oldest before the lists' turn: this bounds what a lost id costs while there is a backlog."""
+        settings, few = durable_settings(), max(1, free // SWEPT_PART)
+        lease = settings.LEASE_SECONDS
+        claims = self._take(lambda: claim_oldest(self._db, self._who, few, lease=lease, time=self._time))
+        self._swept = len(claims)
+        if self._swept:
+            self._next_look = clock.monotonic() + settings.REAP_SECONDS * random.uniform(0.9, 1.1)
+        return self._swept
+
+    def _look(self, room: int) -> int:
+        """Ask the database itself: the only source of the database queue, the sweep for ids that Redis lost."""
+        lease = durable_settings().LEASE_SECONDS
+        count = len(self._take(lambda: claim_next(self._db, self._who, room, lease=lease, time=self._time)))
+        if count < room:
+            self._next_look = clock.monotonic() + self._seconds_to_look()
+        return count
+
+    def _take(self, claim: Callable[[], list[Claim]]) -> list[Claim]:
+        """Claim and start: between the two nothing may fail, since a claim is committed."""
+        try:
+            claims = claim()
+        except JournalsUnread as error:
+            self._unstarted += error.leases
+            raise
         if claims:
             self.is_idle.clear()
-            for claim in claims:
-                self._slots.take(claim)
+            for one in claims:
+                self._slots.take(one)
             self._start(claims)
-        return len(claims)
-
-    def _claim(self, free: int) -> list[Claim]:
-        looks = clock.monotonic() >= self._next_look
-        wait = 0.0 if looks else min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait)
-        again, self._again = self._again[: free - 1], []
-        ids = again + self._queue.pop(self._who.queues, free - len(again), min(wait, HELD_SECONDS) if again else wait)
-        if self._stop.is_set():
-            return []
-        lease = durable_settings().LEASE_SECONDS
-        claims = claim_ids(self._db, self._who, ids, lease=lease, time=self._time) if ids else []
-        self._again = list(set(ids) - {claim.run_id for claim in claims} - set(again))
-        # An id that cannot be claimed may be one that comes due soon: the database knows when.
-        looks |= len(claims) < len(ids) or not (ids or self._queue.gives_hints)
-        if len(claims) < free and looks:
-            claims += self._look(free - len(claims), lease)
         return claims
 
-    def _look(self, room: int, lease: float) -> list[Claim]:
-        """Ask the database itself: the only source of the database queue, the sweep for ids that Redis lost."""
-        claims = claim_next(self._db, self._who, room, lease=lease, time=self._time)
-        if len(claims) < room:
-            self._next_look = clock.monotonic() + self._seconds_to_look()
-            if not claims:
-                self.is_idle.set()
-        return claims
+    def _hand_back(self) -> None:
+        """What was claimed and could not be started: without us it would wait for its lease to lapse."""
+        if self._unstarted:
+            hand_back(self._db, self._unstarted)
+            self._unstarted = []
 
     def _seconds_to_look(self) -> float:
         """Until the next look: the poll, or with hints the sweep, or when the next run comes due before that.
@@ -139,10 +202,11 @@ class Claimer:
         due = seconds_to_next_due(self._db, self._who)
         return sweep if due is None else min(sweep, max(due, HELD_SECONDS))
 
-    def _claim_suspect(self) -> list[Claim]:
+    def _claim_suspect(self) -> int:
         settings = durable_settings()
-        claims = claim_suspect(self._db, self._who, lease=settings.LEASE_SECONDS, time=self._time)
+        lease = settings.LEASE_SECONDS
+        claims = self._take(lambda: claim_suspect(self._db, self._who, lease=lease, time=self._time))
         if not claims:
             self.is_idle.set()
             self._stop.wait(min(settings.POLL_SECONDS, 0.5))
-        return claims
+        return len(claims)

@@ -208,11 +208,20 @@ class Committer:
     def _write(self, batch: Sequence[_Item]) -> None:
         writes = [(item.lease, item.write) for item in batch]
         receipts = write_batch(self._db, writes, clears_suspicion=self._clears_suspicion)
-        for item in batch:
-            receipt = receipts[item.lease.run_id]
-            if receipt.is_held or receipt.is_lost:
-                item.settle(receipt)
-                self._after(item.lease, item.write, receipt)
+        done = [(item, receipts[item.lease.run_id]) for item in batch]
+        done = [(item, receipt) for item, receipt in done if receipt.is_held or receipt.is_lost]
+        # All of them first: the commit has happened, whatever becomes of what comes after it.
+        for item, receipt in done:
+            item.settle(receipt)
+        for item, receipt in done:
+            self._tell(item, receipt)
+
+    def _tell(self, item: _Item, receipt: Receipt) -> None:
+        try:
+            self._after(item.lease, item.write, receipt)
+        except Exception:
+            # Out of here it would pass for a failed commit, and what is durable would be written again.
+            logger.exception("what follows a commit failed for run=%s", item.lease.run_id)
 
     def _split(self, batch: Sequence[_Item], error: BaseException) -> None:
         """A value that the database does not take must not fail its neighbours: halve until it is alone."""

@@ -61,18 +61,45 @@ class Background:
 
 
 class Notifier(Background):
-    """Tells the queue and waiting parents. What gets lost with the process, the sweep makes up for."""
+    """Tells the queue and waiting parents. What gets lost with the process, the sweep makes up for.
 
-    def __init__(self, db: PrivateDatabase, ready: Queue) -> None:
-        super().__init__("durable-notifier")
+    A parent whose row somebody holds (an open web transaction) is left to ``patient``, a thread that may wait: the
+    queue and the other parents hear of what happened at once.
+    """
+
+    def __init__(self, db: PrivateDatabase, ready: Queue, patient: Notifier | None = None) -> None:
+        super().__init__("durable-notifier" if patient else "durable-patient-notifier")
         self._db = db
         self._ready = ready
+        self._patient = patient
+
+    def begin(self) -> None:
+        super().begin()
+        if self._patient is not None:
+            self._patient.begin()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._patient is not None:
+            self._patient.stop()
+
+    @property
+    def is_idle(self) -> bool:
+        return super().is_idle and (self._patient is None or self._patient.is_idle)
 
     def push(self, ready: list[Ready]) -> None:
         self.do(lambda: self._ready.push(ready))
 
     def wake(self, run_id: UUID) -> None:
-        self.do(lambda: self._ready.push(recovery.wake(self._db, run_id)))
+        self.do(lambda: self._wake(run_id))
+
+    def _wake(self, run_id: UUID) -> None:
+        if self._patient is None:
+            self._ready.push(recovery.wake(self._db, run_id))
+        elif (ready := recovery.try_wake(self._db, run_id)) is not None:
+            self._ready.push(ready)
+        else:
+            self._patient.wake(run_id)
 
     def _perform(self, task: Task) -> None:
         try:

@@ -58,6 +58,8 @@ class WorkerProcess:
         self._draining = threading.Event()
         self.gave_up = False
         """Whether it was a step that would not end that made this process drain."""
+        self.is_done = False
+        """Whether it ends because its options say so, and not because it was told to drain."""
         self._queue = current_queue()
         self._slots = Slots(1 if options.isolated else options.concurrency)
         self._who = Claimant(worker_id, options.queues, tuple(workflows()))
@@ -155,6 +157,9 @@ class WorkerProcess:
                         self._claimer.look_again()
                 if quiet >= (3 if options.burst else 40):
                     break
+        else:
+            return  # Told to drain.
+        self.is_done = True
 
     def _is_idle(self) -> bool:
         return self._slots.used == 0 and self._aftermath.is_idle and self._claimer.is_idle.is_set()

@@ -24,7 +24,7 @@ from ..conf import durable_settings
 from ..queues.current import current_queue
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
-from .child import STILL_BUSY
+from .child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, STILL_BUSY
 from .loops.reap import tell_of_taken
 
 logger = logging.getLogger("django_durable.worker")
@@ -48,7 +48,7 @@ class Child:
     is_draining: bool = False
 
     def drain(self) -> None:
-        """Close the pipe of orders; its end is the order."""
+        """Close the pipe of orders; its end is the order. Never from a signal handler: it would close twice."""
         if not self.is_draining:
             self.is_draining = True
             os.close(self.orders)
@@ -61,6 +61,7 @@ class Supervisor:
         self._command = list(command)
         self._processes = processes
         self._children: list[Child] = []
+        self._signals: list[int] = []
         self._stopping = False
         self._deaths: dict[int | None, int] = {}
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
@@ -82,6 +83,7 @@ class Supervisor:
             while self._children or self._start_at or self._wants_isolated:
                 self._start_due()
                 self._listen()
+                self._heed_signals()
                 self._bury()
                 if self._reload.is_set():
                     self._restart_all()
@@ -100,25 +102,35 @@ class Supervisor:
     # --- signals -------------------------------------------------------------------------------
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if self._stopping:
+        """Only count them. What this interrupts may be half done: a spawn whose child is in no list yet, a drain."""
+        self._signals.append(number)
+        if len(self._signals) > 1:
             logger.warning("second signal: ending at once")
             self._kill_all()
             os._exit(128 + number)
-        logger.info("draining: %s", signal.Signals(number).name)
-        self._stopping = True
+
+    def _heed_signals(self) -> None:
+        """Drain everybody, again in every round: a signal during a spawn precedes the child that it is to drain."""
+        if not self._signals:
+            return
+        if not self._stopping:
+            self._stopping = True
+            logger.info("draining: %s", signal.Signals(self._signals[0]).name)
         self._start_at.clear()
         self._wants_isolated = False
-        for child in self._children:
-            child.drain()
+        self._drain_all()
 
     # --- children ------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
         now = time.monotonic()
         for place in [place for place, due in self._start_at.items() if due <= now]:
+            if self._signals:
+                # Not yet heeded: the signal's byte ends the select that follows at once.
+                return
             del self._start_at[place]
             self._children.append(self._spawn(place))
-        if self._wants_isolated:
+        if self._wants_isolated and not self._signals:
             self._wants_isolated = False
             if not any(child.place is None for child in self._children):
                 self._children.append(self._spawn(None))
@@ -162,7 +174,7 @@ class Supervisor:
             self._children.remove(child)
             self._forget_pipes(child)
             self._take_over(child)
-            if not self._stopping and child.place is not None and self._is_to_restart(child):
+            if not self._stopping and child.place is not None and not self._is_done(child):
                 self._start_at[child.place] = time.monotonic() + self._pause(child)
 
     def _forget_pipes(self, child: Child) -> None:
@@ -172,8 +184,9 @@ class Supervisor:
         if not child.is_draining:
             os.close(child.orders)
 
-    def _is_to_restart(self, child: Child) -> bool:
-        return child.is_draining or child.process.returncode != 0
+    def _is_done(self, child: Child) -> bool:
+        """Whether its options ended it. Another one would begin to count its seconds and runs anew."""
+        return child.process.returncode in (DONE, DONE_BUSY, DONE_GAVE_UP)
 
     def _pause(self, child: Child) -> float:
         """A child that dies again and again soon after its start comes back more and more slowly."""
@@ -186,11 +199,11 @@ class Supervisor:
     def _take_over(self, child: Child) -> None:
         """What a dead child held: handed back after a drain, else taken away as from any process that died."""
         code = child.process.returncode
-        if code == 0:
+        if code in (DONE, DRAINED):
             return
         settings = durable_settings()
         try:
-            if code == STILL_BUSY:
+            if code in (DONE_BUSY, STILL_BUSY):
                 ready = recovery.release_worker(self._db, child.id)
                 logger.info("released worker=%s runs=%d", child.id, len(ready))
             else:
@@ -210,6 +223,9 @@ class Supervisor:
 
     def _restart_all(self) -> None:
         self._reload.clear()
+        self._drain_all()
+
+    def _drain_all(self) -> None:
         for child in self._children:
             child.drain()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
 from django_durable.core.states import LIVE, TERMINAL, Status
 from django_durable.exceptions import (
+    ChildFailed,
     IllegalTransition,
     InvalidName,
     PayloadError,
@@ -520,13 +522,18 @@ def test_resume_runs_counts_those_that_could() -> None:
     assert django_durable.resume_runs(Run.objects.all()) == len(resumable)
 
 
-def test_a_caught_failure_is_tried_again_as_well() -> None:
+def test_a_failure_that_the_workflow_has_caught_stays_one() -> None:
+    def card_a() -> None:
+        calls.append("card A")
+        raise OSError("declined")
+
     @durable_workflow(name="verbs.catching", retry=ONCE, step_retry=ONCE)
-    def catching(ctx: Context) -> str:
+    def catching(ctx: Context) -> Any:
         try:
-            return ctx.step("charge", charge)
+            ctx.step("card A", card_a)
         except StepFailed:
-            raise ValueError("no money") from None
+            ctx.step("card B", calls.append, "card B")
+        return ctx.step("mail", charge)
 
     run = catching.enqueue()
     run_until_idle()
@@ -534,6 +541,46 @@ def test_a_caught_failure_is_tried_again_as_well() -> None:
     run.resume()
     run_until_idle()
     assert run.result(timeout=0) == "charged"
+    assert calls == ["card A", "card B", "charge", "charge"]
+
+
+def test_an_error_of_the_workflow_s_own_repeats_no_step() -> None:
+    @durable_workflow(name="verbs.translating", retry=ONCE, step_retry=ONCE)
+    def translating(ctx: Context) -> str:
+        try:
+            return ctx.step("charge", charge)
+        except StepFailed:
+            if is_broken:
+                raise ValueError("no money") from None
+            return "unpaid"
+
+    run = translating.enqueue()
+    run_until_idle()
+    is_broken.clear()
+    run.resume()
+    run_until_idle()
+    assert (run.result(timeout=0), calls) == ("unpaid", ["charge"])
+
+
+@pytest.mark.parametrize("how", ["fails", "blocks"])
+def test_a_child_s_failure_that_the_parent_has_caught_stays_one(how: str) -> None:
+    @durable_workflow(name="verbs.catching_child", retry=ONCE, step_retry=ONCE)
+    def catching_child(ctx: Context) -> Any:
+        with suppress(ChildFailed):
+            ctx.run_workflow("order", order, "fail")
+        return ctx.step("charge", charge) if how == "fails" else ctx.wait_for_event("packed").payload
+
+    run = catching_child.enqueue()
+    run_until_idle()
+    if how == "blocks":
+        Run.objects.filter(pk=run.id).update(status="blocked", block_reason="crashed", waiting_on="")
+    is_broken.clear()
+    run.resume()
+    run.send_event("packed", "charged")
+    run_until_idle()
+    assert run.result(timeout=0) == "charged"
+    [child] = Run.objects.filter(parent_id=run.id)
+    assert (child.status, child.parent_path) == (Status.FAILED, "order")
 
 
 # --- rerun -----------------------------------------------------------------------------------

@@ -16,21 +16,34 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal import ChildState, Write
 from django_durable.core.outcomes import Completed, Ending, Released
 from django_durable.core.states import EntryStatus, Status
-from django_durable.models import Payload, Run
-from django_durable.store.claiming import Claim, claim_ids, claim_next, claim_suspect
+from django_durable.models import JournalEntry, Payload, Run
+from django_durable.store import claiming
+from django_durable.store.claiming import (
+    Claim,
+    JournalsUnread,
+    claim_ids,
+    claim_next,
+    claim_oldest,
+    claim_suspect,
+    hand_back,
+)
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.store.workers import has_suspects
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (
     LEASE,
     PAST,
+    WORKFLOW,
     at,
     child_entry,
     claimant,
     entries,
     event_entry,
     fresh,
+    journal_row,
+    lease_of,
     make_run,
     row_of,
     running,
@@ -164,7 +177,12 @@ def test_an_input_that_is_gone_is_told(db: PrivateDatabase):
 
 
 def test_suspects_are_only_claimed_one_by_one_by_who_asks_for_them(db: PrivateDatabase):
+    assert not has_suspects(db, ["default"], [WORKFLOW])
     suspects = [make_run(suspect=True, priority=number) for number in range(2)]
+    assert has_suspects(db, ["default"], [WORKFLOW])
+    # Others are for others: whoever is told of them here would look for them in vain.
+    assert not has_suspects(db, ["other"], [WORKFLOW])
+    assert not has_suspects(db, ["default"], ["tests.other"])
     assert take(db) == []
     assert take_ids(db, *[run.pk for run in suspects]) == []
     one = claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock())
@@ -261,3 +279,47 @@ def test_the_whole_life_of_a_run(db: PrivateDatabase):
     assert started is not None
     assert finished is not None
     assert started <= finished
+
+
+def test_the_oldest_goes_first_whatever_its_priority(db: PrivateDatabase):
+    young = make_run(priority=9)
+    old = make_run(priority=-9, queued_at=at(timedelta(hours=-2)))
+    make_run(queue="other", queued_at=at(timedelta(hours=-3)))
+    make_run(workflow="tests.unknown", queued_at=at(timedelta(hours=-3)))
+    make_run(suspect=True, queued_at=at(timedelta(hours=-3)))
+    claimed = [claim_oldest(db, claimant(), 1, lease=LEASE, time=DatabaseClock()) for _ in range(3)]
+    assert [[claim.run_id for claim in claims] for claims in claimed] == [[old.pk], [young.pk], []]
+
+
+def test_a_journal_that_cannot_be_read_is_told_of_its_run_alone(db: PrivateDatabase):
+    """A newer release wrote it: the claim of its neighbour, and its own, come out all the same."""
+    newer, good = make_run(claims=1), make_run(claims=1)
+    for run in (newer, good):
+        journal_row(run, step_entry())
+    JournalEntry.objects.filter(run_id=newer.pk).update(kind="map")
+    claims = {claim.run_id: claim for claim in take(db)}
+    assert "'step'" in (claims[newer.pk].unreadable or "")
+    assert "map" in (claims[newer.pk].unreadable or "")
+    assert claims[good.pk].unreadable is None
+    assert set(claims[good.pk].journal.entries) == {"step"}
+
+
+def test_claims_whose_journals_are_out_of_reach_are_told_and_handed_back(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+):
+    again, first, foreign = make_run(claims=1), make_run(), make_run(claims=1, queue="other")
+    [other] = take(db, queues=["other"])
+    with monkeypatch.context() as patch:
+        patch.setattr(claiming.sql, "load_events", lambda d: "SELECT no_such_column FROM django_durable_event")
+        with pytest.raises(JournalsUnread) as caught:
+            take(db)
+    leases = caught.value.leases
+    assert {lease.run_id for lease in leases} == {again.pk, first.pk}
+    hand_back(db, [*leases, lease_of(foreign)])
+    row = fresh(again)
+    assert (row.status, row.lease_token, row.leased_by, row.crashes, row.suspect) == ("queued", None, None, 0, False)
+    assert fresh(foreign).lease_token == other.lease.token
+    before = row_of(first)
+    hand_back(db, leases)
+    assert row_of(first) == before
+    assert {claim.run_id for claim in take(db)} == {again.pk, first.pk}

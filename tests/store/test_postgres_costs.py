@@ -22,6 +22,7 @@ from django_durable.store.database import Database, PrivateDatabase, Row
 from django_durable.store.sql import commits, waits
 from tests.store.rows import (
     LEASE,
+    WORKFLOW,
     claim,
     claimant,
     entries,
@@ -165,7 +166,7 @@ PLANS: dict[str, tuple[Callable[[Database], object], set[str]]] = {
         {"django_durable_run_pkey"},
     ),
     "claim a suspect": (lambda db: claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock()), set()),
-    "is any suspect": (workers.has_suspects, {"durable_run_suspect"}),
+    "is any suspect": (lambda db: workers.has_suspects(db, ["default"], [WORKFLOW]), set()),
     "refill": (lambda db: workers.first_startable(db, "default", 100), {"durable_run_ready"}),
     "promote": (lambda db: recovery.promote(db, 10), {"durable_run_due"}),
     "reap": (lambda db: recovery.reap(db, 10, lease=LEASE, max_crashes=3), {"durable_run_leased"}),

@@ -259,3 +259,23 @@ def test_the_engines_own_transactions_are_read_committed(isolation: str, db: Pri
     assert db.rows("SHOW transaction_isolation") == [("read committed",)]
     with db.transaction():
         assert db.rows("SHOW transaction_isolation") == [("read committed",)]
+
+
+def test_a_child_is_not_resumed_while_its_parent_journals_its_failure(
+    db: PrivateDatabase, connect: Connect, threads: Threads
+):
+    """The check would find nothing, and the parent would fail for a child that goes on."""
+    parent = running(db)
+    child = make_run(Status.FAILED, parent_id=parent.run_id, parent_path="child")
+    watching = connect()
+    with db.transaction():
+        db.rows("SELECT 1 FROM django_durable_run WHERE id = %(id)s FOR NO KEY UPDATE", id=parent.run_id)
+        future = threads.start(lambda: transitions.resume(Database(), [child.pk], Verb()))
+        wait_until_blocked(watching, session(db))
+        db.rows(
+            "INSERT INTO django_durable_journalentry (run_id, path, seq, kind, status, attempts, awaits, started_at,"
+            " token) VALUES (%(id)s, 'child', 1, 'child', 'failed', 0, '', now(), %(id)s)",
+            id=parent.run_id,
+        )
+    assert answer(future) == []
+    assert status_of(child) == Status.FAILED

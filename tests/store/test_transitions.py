@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.codec import encode
 from django_durable.core.journal import Write
 from django_durable.core.outcomes import (
     Blocked,
@@ -25,8 +26,8 @@ from django_durable.core.outcomes import (
     Retried,
     Suspended,
 )
-from django_durable.core.states import BlockReason, Status
-from django_durable.models import Run
+from django_durable.core.states import BlockReason, EntryStatus, Status
+from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store import recovery, transitions
 from django_durable.store.claiming import claim_ids, claim_next, claim_suspect
 from django_durable.store.committing import write_batch
@@ -38,6 +39,7 @@ from tests.store.rows import (
     PAST,
     WORKFLOW,
     at,
+    child_entry,
     claimant,
     entries,
     event_entry,
@@ -118,8 +120,9 @@ stale_renew               .         .         .         .         .         .   
 cancel                    cancelled queued    =         queued    queued    cancelled .         .         .
 cancel_unclaimed          cancelled cancelled =         cancelled cancelled cancelled .         .         .
 resume                    .         .         .         .         queued    queued    .         queued    queued
-block_unknown             .         blocked   .         .         .         .         .         .         .
-block_unknown_cancelling  .         cancelled .         .         .         .         .         .         .
+block_unknown             blocked   blocked   .         blocked   .         .         .         .         .
+block_unknown_not_due     .         blocked   .         .         .         .         .         .         .
+block_unknown_cancelling  cancelled cancelled .         cancelled .         .         .         .         .
 block_unknown_known       .         .         .         .         .         .         .         .         .
 unblock_known_code        .         .         .         .         .         queued    .         .         .
 unblock_known_same_code   .         .         .         .         .         .         .         .         .
@@ -282,8 +285,10 @@ TRANSITIONS: dict[str, Transition] = {
     "resume": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb())),
     "block_unknown": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), due),
     "block_unknown_cancelling": Transition(
-        lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), cancelling
+        lambda db, run: transitions.block_unknown(db, ["tests.other"], 10),
+        lambda status: {**due(status), **cancelling(status)},
     ),
+    "block_unknown_not_due": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10)),
     "block_unknown_known": Transition(lambda db, run: transitions.block_unknown(db, [WORKFLOW], 10), due),
     "unblock_known_code": Transition(unblocks("tests.other", "new")),
     "unblock_known_same_code": Transition(unblocks(WORKFLOW, "old")),
@@ -338,7 +343,7 @@ def check_columns(before: dict[str, Any], after: dict[str, Any]) -> None:
     if status == Status.QUEUED:
         assert after["queued_at"] >= before["queued_at"] if before["queued_at"] else after["queued_at"]
         assert after["wake_at"] is None
-    if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
+    if status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.BLOCKED):
         assert after["wake_at"] is None
     unchanging = ("id", "workflow", "queue", "priority", "root_id", "parent_id", "created_at")
     assert {name: after[name] for name in unchanging} == {name: before[name] for name in unchanging}
@@ -380,3 +385,73 @@ def test_who_blocks_and_unblocks_is_told_which_runs_it_were():
     assert [fresh(run).status for run in told] == ["blocked", "cancelled"]
     back = transitions.unblock_known(Database(), ["gone.away"], {})
     assert [(run.pk, run.workflow, run.attempt) for run in back] == [(gone.pk, "gone.away", 2)]
+
+
+@pytest.mark.parametrize("status", [Status.SCHEDULED, Status.WAITING])
+def test_what_is_due_of_an_unknown_workflow_is_given_the_same_patience(status: str):
+    """Where the queue is the database nobody queues what is due: it would stay as it is for ever."""
+    run = make_run(status, workflow="gone.away", wake_at=at(-timedelta(minutes=5)))
+    assert transitions.block_unknown(Database(), [WORKFLOW], 10, patience=600) == []
+    assert [one.pk for one in transitions.block_unknown(Database(), [WORKFLOW], 10, patience=60)] == [run.pk]
+    after = fresh(run)
+    assert (after.status, after.block_reason, after.wake_at, after.waiting_on) == (
+        "blocked",
+        "unknown_workflow",
+        None,
+        "",
+    )
+
+
+def test_a_cancellation_does_not_lock_what_has_ended_below():
+    parent = make_run(Status.WAITING)
+    below = [make_run(status, parent_id=parent.pk) for status in (Status.SUCCEEDED, Status.FAILED, Status.QUEUED)]
+    looked_at: list[Run] = []
+    locked = transitions._locked
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transitions, "_locked", lambda db, runs: looked_at.extend(got := locked(db, runs)) or got)
+        assert transitions.cancel(Database(), [parent.pk], Verb()).count == 2
+    assert [run.pk for run in looked_at] == [parent.pk, below[2].pk]
+
+
+def step_of(run: Run, path: str, status: EntryStatus, attempts: int = 3, **more: Any) -> None:
+    journal_row(run, step_entry(path, status=status))
+    JournalEntry.objects.filter(pk=(run.pk, path)).update(attempts=attempts, **more)
+
+
+def steps_of(run: Run) -> dict[str, tuple[str, int, Any]]:
+    rows = JournalEntry.objects.filter(run_id=run.pk).values_list("path", "status", "attempts", "wake_at")
+    return {path: (status, attempts, wake_at) for path, status, attempts, wake_at in rows}
+
+
+@pytest.mark.parametrize("status", [Status.PAUSED, Status.BLOCKED, Status.CANCELLED])
+def test_a_run_that_did_not_fail_keeps_its_failures_and_loses_its_back_off(status: str):
+    run = make_run(status)
+    step_of(run, "card A", EntryStatus.FAILED)
+    step_of(run, "card B", EntryStatus.RETRYING, attempts=2, wake_at=at(FUTURE))
+    transitions.resume(Database(), [run.pk], Verb())
+    assert steps_of(run) == {"card A": ("failed", 3, None), "card B": ("retrying", 2, None)}
+
+
+def test_only_the_step_that_ended_each_of_many_runs_begins_anew():
+    runs = [make_run(Status.FAILED) for _ in range(500)]
+    for number, run in enumerate(runs):
+        Payload.objects.create(run_id=run.pk, kind="error", data=encode({**ERROR, "culprits": [f"step {number % 2}"]}))
+    for run in runs[:2]:
+        for path in ("step 0", "step 1", transitions.ON_FAILURE):
+            step_of(run, path, EntryStatus.FAILED)
+    assert len(transitions.resume(Database(), [run.pk for run in runs], Verb())) == 500
+    assert steps_of(runs[0]) == {"step 0": ("retrying", 0, None), "step 1": ("failed", 3, None)}
+    assert steps_of(runs[1]) == {"step 0": ("failed", 3, None), "step 1": ("retrying", 0, None)}
+
+
+@pytest.mark.parametrize(("ago", "stays"), [(60, True), (0, False)])
+def test_a_cancelled_run_forgets_the_child_that_was_cancelled_with_it(ago: int, stays: bool):
+    """It ran on for a moment and saw the child's end. A child that was cancelled before is one it has dealt with."""
+    now = timezone.now()
+    run = make_run(Status.CANCELLED, cancel_requested_at=now)
+    asked = now - timedelta(seconds=ago)
+    child = make_run(Status.CANCELLED, parent_id=run.pk, parent_path="child", cancel_requested_at=asked)
+    journal_row(run, child_entry())
+    JournalEntry.objects.filter(run_id=run.pk).update(status=EntryStatus.FAILED)
+    transitions.resume(Database(), [run.pk], Verb())
+    assert (JournalEntry.objects.filter(run_id=run.pk).exists(), fresh(child).parent_path == "child") == (stays, stays)

@@ -201,6 +201,22 @@ def test_an_error_of_our_own_does_not_leave_anybody_waiting(
         asyncio.run(committer.awrite(mine, a_step()))
 
 
+def test_what_fails_after_a_commit_does_not_undo_it(
+    store: Store, db: PrivateDatabase, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
+    def after(*_: Any) -> None:
+        raise ValueError("a mistake in a signal")
+
+    committer, leases = Committer(db, after), [lease() for _ in range(3)]
+    leading = gather(committer, store, pool, leases)
+    store.is_open.set()
+    assert leading.result(10).is_held
+    wait_until(lambda: JournalEntry.objects.count() == 3, message="all writes")
+    assert asyncio.run(committer.awrite(leases[0], a_step("more"))).is_held
+    assert [len(batch) for batch in store.batches] == [1, 2, 1]
+    committer.close()
+
+
 def test_a_lost_connection_is_tried_again(committer: Committer, store: Store, lease: Callable[[], Lease]) -> None:
     mine = lease()
     store.errors = [OperationalError("gone"), OperationalError("still gone")]

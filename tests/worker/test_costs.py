@@ -114,6 +114,9 @@ class Hurried:
             self._meanwhile()
         return []
 
+    def length(self, queue: str) -> int:
+        return self._queue.length(queue)
+
 
 def test_an_idle_minute(travel: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """At most two statements a second, however many runs sleep."""

@@ -195,11 +195,14 @@ def test_refill_asks_nobody_where_there_is_no_list(db: PrivateDatabase, queue: H
 
 def test_isolate_tells_of_a_suspect(db: PrivateDatabase) -> None:
     told: list[str] = []
-    isolate = Isolate(db, lambda: told.append("suspects"))
-    make_run()
+    isolate = Isolate(db, ["default"], lambda: told.append("suspects"))
+    make_run(workflow="app.doubling")
+    # For these, the process that the supervisor starts would find nothing to do, and be started for ever.
+    make_run(workflow="app.doubling", suspect=True, queue="elsewhere")
+    make_run(workflow="gone.away", suspect=True)
     isolate.tick()
     assert told == []
-    make_run(suspect=True)
+    make_run(workflow="app.doubling", suspect=True)
     isolate.tick()
     assert told == ["suspects"]
 

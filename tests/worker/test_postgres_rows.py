@@ -20,6 +20,7 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker.committer import Committer
 from django_durable.worker.heartbeat import Heartbeat
 from django_durable.worker.loops.sweep import Sweep
+from django_durable.worker.notifier import Notifier
 from django_durable.worker.slots import Slots
 from tests.processes import wait_until
 from tests.store.parallel import Hooked, row_locked
@@ -110,3 +111,20 @@ def test_a_process_that_freezes_in_its_commit_lets_go_of_its_rows(
     assert fresh(lease.run_id).status == "running"
     assert paths(lease) == []
     committer.close()
+
+
+def test_a_parent_whose_row_is_held_keeps_nobody_else_waiting(db: PrivateDatabase, connect: Connect) -> None:
+    held, other = make_run("waiting", waiting_on="event:packed"), make_run("waiting", waiting_on="event:packed")
+    for run in (held, other):
+        journal_row(run, event_entry())
+        send(run.pk)
+    notifier = Notifier(db, DatabaseQueue(), Notifier(connect(), DatabaseQueue()))
+    notifier.begin()
+    with row_locked(connect(), held.pk):
+        notifier.wake(held.pk)
+        notifier.wake(other.pk)
+        wait_until(lambda: fresh(other).status == "queued", 5, "the other parent to be woken")
+        assert fresh(held).status == "waiting"
+        assert not notifier.is_idle
+    wait_until(lambda: fresh(held).status == "queued", 5, "the held parent to be woken")
+    notifier.stop()

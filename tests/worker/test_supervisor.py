@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import selectors
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -15,8 +18,12 @@ from django_durable.models import Run
 from django_durable.models import Worker as WorkerRow
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker import supervisor as module
-from django_durable.worker.child import EMPTY, GAVE_UP, STILL_BUSY
+from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
+from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.worker.supervisor import QUICK_DEATH_SECONDS, Child, Supervisor
+from tests.acceptance.traces import new_gate, wait_for_trace
+from tests.app import faults
+from tests.processes import Worker, wait_until
 from tests.store.rows import beating, fresh, running
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,7 +65,16 @@ def test_a_child_that_was_replaced_on_purpose_comes_back_at_once(supervisor: Sup
 
 
 @pytest.mark.parametrize(
-    ("returncode", "is_suspect"), [(STILL_BUSY, False), (GAVE_UP, True), (KILLED, True), (1, True)]
+    ("returncode", "is_suspect"),
+    [
+        (STILL_BUSY, False),
+        (DONE_BUSY, False),
+        (GAVE_UP, True),
+        (DONE_GAVE_UP, True),
+        (KILLED, True),
+        (1, True),
+        (0, True),
+    ],
 )
 def test_what_a_dead_child_held_goes_on(
     returncode: int, is_suspect: bool, supervisor: Supervisor, db: PrivateDatabase
@@ -81,11 +97,12 @@ def held_by(db: PrivateDatabase, child: Child) -> Any:
     return held.run_id
 
 
+@pytest.mark.parametrize("returncode", [DONE, DRAINED])
 def test_a_child_that_ended_well_holds_nothing_and_nobody_asks(
-    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    returncode: int, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "recovery", None)
-    supervisor._take_over(dead(EMPTY))
+    supervisor._take_over(dead(returncode))
 
 
 def test_a_database_that_is_away_leaves_it_to_the_reaper(
@@ -97,3 +114,232 @@ def test_a_database_that_is_away_leaves_it_to_the_reaper(
     monkeypatch.setattr(module.recovery, "reap_worker", away)
     supervisor._take_over(dead())
     assert "could not take over" in caplog.text
+
+
+# --- who comes back ----------------------------------------------------------------------------
+
+
+def bury(supervisor: Supervisor, returncode: int, *, is_ordered: bool = False) -> bool:
+    """Whether one that ended so is to be started again."""
+    child = Fake(supervisor, 0).child
+    if is_ordered:
+        child.drain()
+    cast(Any, child.process).returncode = returncode
+    supervisor._children, supervisor._start_at = [child], {}
+    supervisor._bury()
+    return 0 in supervisor._start_at
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize("returncode", [DONE, DONE_BUSY, DONE_GAVE_UP])
+def test_a_child_whose_options_ended_it_does_not_come_back(
+    returncode: int, is_ordered: bool, supervisor: Supervisor
+) -> None:
+    assert not bury(supervisor, returncode, is_ordered=is_ordered)
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize("returncode", [DRAINED, STILL_BUSY, GAVE_UP, KILLED, 0, 1])
+def test_a_child_that_ended_otherwise_comes_back(returncode: int, is_ordered: bool, supervisor: Supervisor) -> None:
+    assert bury(supervisor, returncode, is_ordered=is_ordered)
+
+
+@pytest.mark.parametrize("returncode", [DRAINED, STILL_BUSY, KILLED])
+def test_nobody_comes_back_once_the_supervisor_stops(returncode: int, supervisor: Supervisor) -> None:
+    supervisor._on_signal(signal.SIGTERM, None)
+    supervisor._heed_signals()
+    assert not bury(supervisor, returncode)
+
+
+@pytest.mark.parametrize(
+    ("is_done", "is_empty", "gave_up", "status"),
+    [
+        (True, True, False, DONE),
+        (True, False, False, DONE_BUSY),
+        (True, False, True, DONE_GAVE_UP),
+        (False, True, False, DRAINED),
+        (False, False, False, STILL_BUSY),
+        (False, False, True, GAVE_UP),
+    ],
+)
+def test_a_child_tells_why_it_ends(is_done: bool, is_empty: bool, gave_up: bool, status: int) -> None:
+    process = cast(Any, SimpleNamespace(is_done=is_done, gave_up=gave_up))
+    assert _status(process, is_empty) == status
+
+
+@pytest.mark.parametrize(
+    "options",
+    [WorkerOptions(max_seconds=0), WorkerOptions(max_runs=0), WorkerOptions(burst=True), WorkerOptions(isolated=True)],
+    ids=["max-seconds", "max-runs", "burst", "isolated"],
+)
+def test_a_process_that_its_options_end_is_done(options: WorkerOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerProcess, "_is_idle", lambda process: True)
+    process = WorkerProcess(uuid4(), options)
+    process._work()
+    process.drain()
+    assert process.is_done
+
+
+def test_a_process_that_is_told_to_drain_is_not_done() -> None:
+    process = WorkerProcess(uuid4(), WorkerOptions(max_seconds=0))
+    process.drain()
+    process._work()
+    assert not process.is_done
+
+
+# --- signals -----------------------------------------------------------------------------------
+
+
+class Fake:
+    """A child without a process, with a real pipe of orders; it ends when it is told to, as a real one does."""
+
+    def __init__(self, supervisor: Supervisor, place: int | None) -> None:
+        self._told, orders = os.pipe()
+        reports, self._reports = os.pipe()
+        self.pid, self.returncode = 0, cast("int | None", None)
+        os.set_blocking(self._told, False)
+        supervisor._selector.register(reports, selectors.EVENT_READ)
+        self.child = Child(uuid4(), cast(Any, self), orders, reports, place, time.monotonic())
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self._is_told():
+            self.returncode = DRAINED
+        return self.returncode
+
+    def _is_told(self) -> bool:
+        try:
+            return os.read(self._told, 1) == b""
+        except BlockingIOError:
+            return False
+
+    def kill(self) -> None:
+        self.returncode = KILLED
+
+    def wait(self) -> None:
+        pass
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """The test's process is the supervisor's: its handlers go back, and a supervisor that hangs is ended."""
+
+    def hangs(number: int, frame: Any) -> None:
+        raise TimeoutError("the supervisor hangs")
+
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(5)
+    yield
+    signal.alarm(0)
+    signal.set_wakeup_fd(-1)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def spawning(supervisor: Supervisor, then: Callable[[Fake], None]) -> list[Fake]:
+    """Who was spawned; ``then`` happens when the process is there and the supervisor does not know it yet."""
+    spawned: list[Fake] = []
+
+    def spawn(place: int | None) -> Child:
+        spawned.append(Fake(supervisor, place))
+        then(spawned[-1])
+        return spawned[-1].child
+
+    cast(Any, supervisor)._spawn = spawn
+    return spawned
+
+
+def terminate(*_: Any) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_signal_during_a_spawn_drains_that_child_and_no_other_is_spawned(processes: int) -> None:
+    supervisor = Supervisor(["never started"], processes)
+    spawned = spawning(supervisor, terminate)
+    began = time.monotonic()
+    supervisor.run()
+    assert [fake.returncode for fake in spawned] == [DRAINED]
+    assert time.monotonic() - began < 0.9, "the drain waited for the end of a select"
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_signal_during_the_spawn_of_the_isolated_child_drains_it_and_the_others() -> None:
+    supervisor = Supervisor(["never started"], 1)
+    supervisor._wants_isolated = True
+    spawned = spawning(supervisor, lambda fake: terminate() if fake.child.place is None else None)
+    supervisor.run()
+    assert [(fake.child.place, fake.returncode) for fake in spawned] == [(0, DRAINED), (None, DRAINED)]
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_signal_before_the_first_spawn_leaves_nobody_to_start() -> None:
+    """It comes between the look at who is due and the start."""
+
+    class Interrupted(dict[int | None, float]):
+        def items(self) -> Any:
+            due = list(super().items())
+            terminate()
+            return due
+
+    supervisor = Supervisor(["never started"], 2)
+    supervisor._start_at = Interrupted(supervisor._start_at)
+    supervisor._wants_isolated = True
+    spawned = spawning(supervisor, lambda fake: None)
+    supervisor.run()
+    assert spawned == []
+
+
+def test_a_signal_during_a_drain_closes_no_pipe_twice(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second close might hit a descriptor that is somebody else's by then."""
+    closed: list[int] = []
+    asked: list[str] = []
+
+    class Interrupted(Child):
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name == "is_draining" and not asked:
+                asked.append(name)
+                supervisor._on_signal(signal.SIGTERM, None)
+            return value
+
+    supervisor._children = [Interrupted(uuid4(), cast(Any, None), 12345, -1, 0, 0.0)]
+    monkeypatch.setattr(os, "close", closed.append)
+    supervisor._restart_all()
+    supervisor._heed_signals()
+    monkeypatch.undo()
+    assert closed == [12345]
+
+
+def test_a_second_signal_kills_and_ends_at_once(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    fake = Fake(supervisor, 0)
+    supervisor._children = [fake.child]
+    supervisor._on_signal(signal.SIGTERM, None)
+    assert (ended, fake.poll()) == ([], None)
+    supervisor._on_signal(signal.SIGINT, None)
+    assert (ended, fake.returncode) == ([128 + signal.SIGINT], KILLED)
+
+
+# --- with processes ----------------------------------------------------------------------------
+
+
+def test_a_child_that_outlives_the_grace_after_max_seconds_is_not_replaced() -> None:
+    worker = Worker("--max-seconds", "0.5", durable={"SHUTDOWN_GRACE_SECONDS": 0.5})
+    run = faults.held_inside.enqueue(new_gate())
+    wait_for_trace(run.id, "second")
+    assert worker.wait(5) == 0
+    assert worker.log.count("started worker=") == 1
+    row = run.refresh().run
+    assert (row.status, row.lease_token, row.crashes) == ("queued", None, 0)
+
+
+def test_a_child_that_gets_the_signal_itself_is_replaced() -> None:
+    worker = Worker()
+    worker.wait_for_log("started worker=")
+    os.kill(worker.children()[0], signal.SIGTERM)
+    wait_until(lambda: worker.log.count("started worker=") == 2, message="the next child")
+    assert worker.stop() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .leases import CLAIM
 
 
 def _lease(d: Dialect, picked: str) -> str:
@@ -51,6 +52,34 @@ def claim_next(d: Dialect) -> str:
             SELECT id FROM (SELECT * FROM ready UNION ALL SELECT * FROM due) AS both_kinds
             ORDER BY priority DESC, since LIMIT %(limit)s)""",
     )
+
+
+def claim_oldest(d: Dialect) -> str:
+    """Claim what has been queued for longest, whatever its priority: best first, a backlog would hide it for ever."""
+    return _lease(
+        d,
+        f"""
+        picked AS MATERIALIZED (
+            SELECT id FROM django_durable_run
+            WHERE status = 'queued' AND NOT suspect
+                AND queue {d.among("queues")} AND workflow {d.among("workflows")}
+            ORDER BY queued_at LIMIT %(limit)s {d.lock})""",
+    )
+
+
+def hand_back(d: Dialect) -> str:
+    """Running → queued for claims that were never started, as far as they are still ours."""
+    # It waits for its rows: nobody else hands back what it skips before the lease lapses.
+    return f"""
+        WITH held AS MATERIALIZED (
+            SELECT r.id FROM django_durable_run r
+            WHERE r.status = 'running' AND EXISTS (
+                SELECT 1 FROM {d.recordset("claims", "i", CLAIM)} WHERE i.id = r.id AND i.token = r.lease_token)
+            ORDER BY r.id {d.wait_lock})
+        UPDATE django_durable_run AS r
+        SET status = 'queued', queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        FROM held WHERE r.id = held.id
+        RETURNING {d.updated}.id"""
 
 
 def next_due(d: Dialect) -> str:

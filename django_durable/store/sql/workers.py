@@ -30,7 +30,10 @@ def known_workflows(d: Dialect) -> str:
 
 
 def any_suspect(d: Dialect) -> str:
-    return "SELECT 1 FROM django_durable_run WHERE status = 'queued' AND suspect LIMIT 1"
+    """Of those that ``claim_suspect`` would take: a process for any other would find nothing to do."""
+    return f"""
+        SELECT 1 FROM django_durable_run
+        WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")} LIMIT 1"""
 
 
 def window(d: Dialect) -> str:

@@ -32,7 +32,7 @@ def maintenance(db: PrivateDatabase, queue: Queue, queues: Sequence[str], tell: 
         Reap(db, queue, tell_of_suspects),
         Sweep(db, queue),
         Fit(queue),
-        Isolate(db, tell_of_suspects),
+        Isolate(db, queues, tell_of_suspects),
         code,
         Fire(queue, code),
         Prune(db),

@@ -1,0 +1,201 @@
+"""The claimer's tick: what it claimed starts whatever fails later, and a lost id does not starve behind a backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from django.db.utils import OperationalError
+
+from django_durable.core import clock
+from django_durable.executor.sync_attempt import run_attempt
+from django_durable.models import JournalEntry, Run
+from django_durable.store import claiming
+from django_durable.store.claiming import Claim, JournalsUnread
+from django_durable.store.database import PrivateDatabase
+from django_durable.worker import claimer as module
+from django_durable.worker.claimer import Claimer
+from django_durable.worker.committer import Committer
+from django_durable.worker.slots import Slots
+from django_durable.workflows.registry import get_workflow
+from tests.app import workflows
+from tests.processes import wait_until
+from tests.store.rows import at, claimant, fresh, journal_row, make_run, status_of, step_entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Listed:
+    """A list of ids in this process."""
+
+    gives_hints = True
+
+    def __init__(self, *runs: Run) -> None:
+        self.ids = [run.pk for run in runs]
+
+    def push(self, runs: Sequence[object]) -> None:
+        raise AssertionError("the claimer pushes nothing")
+
+    def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
+        # As Redis does it: what is asked for is at least one.
+        limit = max(limit, 1)
+        found, self.ids = self.ids[:limit], self.ids[limit:]
+        return found
+
+    def length(self, queue: str) -> int:
+        return len(self.ids)
+
+    def close(self) -> None:
+        pass
+
+
+class Parts:
+    """A claimer that is ticked by hand; what it started, in order."""
+
+    def __init__(self, db: PrivateDatabase, limit: int, *listed: Run) -> None:
+        self.queue, self.slots = Listed(*listed), Slots(limit)
+        self.started: list[Claim] = []
+        self.claimer = Claimer(db, self.queue, claimant(), self.slots, limit, self.started.extend)
+
+    @property
+    def ids(self) -> list[UUID]:
+        return [claim.run_id for claim in self.started]
+
+    def free_all(self) -> None:
+        for lease in self.slots.leases():
+            self.slots.free(lease)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OperationalError("gone")
+
+
+@pytest.mark.parametrize("fails", ["claim_next", "seconds_to_next_due"])
+def test_what_was_claimed_starts_although_a_later_statement_fails(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    run = make_run()
+    parts = Parts(db, 8, run)
+    monkeypatch.setattr(module, fails, refuse)
+    with pytest.raises(OperationalError):
+        parts.claimer.tick()
+    assert parts.ids == [run.pk]
+    assert [lease.run_id for lease in parts.slots.leases()] == [run.pk]
+
+
+def test_claims_without_their_journals_are_handed_back(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    again, first = make_run(claims=1), make_run()
+    parts = Parts(db, 8, again, first)
+    with monkeypatch.context() as patch:
+        patch.setattr(claiming.sql, "load_events", lambda d: "SELECT no_such_column FROM django_durable_event")
+        with pytest.raises(JournalsUnread):
+            parts.claimer.tick()
+        assert (parts.ids, parts.slots.used) == ([], 0)
+        # The database stays away: they are still to be handed back after that.
+        patch.setattr(module, "hand_back", refuse)
+        with pytest.raises(OperationalError):
+            parts.claimer.tick()
+    assert {status_of(again), status_of(first)} == {"running"}
+    parts.claimer.tick()
+    assert set(parts.ids) == {again.pk, first.pk}
+    assert (fresh(again).crashes, fresh(again).suspect, parts.slots.used) == (0, False, 2)
+
+
+def test_a_worker_gets_over_journals_that_it_could_not_read(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(claims=1)
+    parts, load, failures = Parts(db, 8, run), claiming._load, [OperationalError("gone")]
+
+    def load_once_more(*arguments: object) -> None:
+        if failures:
+            raise failures.pop()
+        load(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(claiming, "_load", load_once_more)
+    parts.claimer.begin()
+    try:
+        # Its id is in no list any more, and the next sweep is seconds away.
+        wait_until(lambda: parts.ids == [run.pk], 2, message="the run")
+    finally:
+        parts.claimer.stop()
+
+
+def test_a_run_of_a_newer_release_is_blocked_and_its_neighbours_run(connect: Callable[[], PrivateDatabase]) -> None:
+    newer, good = workflows.doubling.enqueue(number=1), workflows.doubling.enqueue(number=2)
+    Run.objects.update(claims=1)
+    journal_row(Run.objects.get(pk=newer.id), step_entry("other"))
+    JournalEntry.objects.update(kind="map")
+    committer, slots = Committer(connect(), lambda *_: None), Slots(2)
+
+    def work(claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            run_attempt(claim, get_workflow(claim.workflow), committer)
+
+    assert Claimer(connect(), Listed(), claimant("app.doubling"), slots, 2, work).tick() == 2
+    committer.close()
+    assert good.result() == 4
+    row = fresh(newer.id)
+    assert (row.status, row.block_reason) == ("blocked", "undecodable")
+
+
+def backlog(count: int) -> list[Run]:
+    return [make_run(priority=1, queued_at=at(timedelta(minutes=-5))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("slots", [1, 16])
+def test_a_lost_id_does_not_wait_for_the_end_of_a_backlog(
+    db: PrivateDatabase, travel: Callable[[float], None], slots: int
+) -> None:
+    listed, lost = backlog(8 * slots), make_run(priority=-1, queued_at=at(timedelta(hours=-1)))
+    parts = Parts(db, slots, *listed)
+    assert parts.claimer.tick() >= 1
+    assert lost.pk in parts.ids
+    # Until the next sweep the list has every slot again, and no look goes beside it.
+    late = make_run(priority=-1, queued_at=at(timedelta(hours=-1)))
+    for _ in range(3):
+        parts.free_all()
+        # Less what the sweep had taken from the list, which is tried once more.
+        assert parts.claimer.tick() >= slots * 7 // 8
+    assert late.pk not in parts.ids
+    travel(6)
+    parts.free_all()
+    parts.claimer.tick()
+    assert late.pk in parts.ids
+
+
+def test_a_sweep_costs_a_backlog_one_statement(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes is still in the list, which must not set off one look after another."""
+    parts = Parts(db, 16, *backlog(160))
+    looks: list[int] = []
+    monkeypatch.setattr(parts.claimer, "_look", lambda room: looks.append(room) or 0)
+    for _ in range(8):
+        parts.claimer.tick()
+        parts.free_all()
+    assert looks == []
+    assert len(parts.ids) == len(set(parts.ids)) >= 8 * 16 - 2 * 2
+
+
+def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
+    """What the sweep put off is made up for once the list is dry, not a sweep later."""
+    parts = Parts(db, 4, *backlog(6))
+    parts.claimer.tick()
+    hidden = make_run()
+    for _ in range(3):
+        parts.free_all()
+        parts.claimer.tick()
+    assert hidden.pk in parts.ids
+    parts.free_all()
+    assert clock.monotonic() < parts.claimer._next_look
+
+
+def test_without_a_backlog_the_best_goes_first(db: PrivateDatabase) -> None:
+    old, best = make_run(priority=-1, queued_at=at(timedelta(hours=-1))), make_run(priority=1)
+    parts = Parts(db, 1)
+    assert parts.claimer.tick() == 1
+    assert parts.ids == [best.pk]
+    parts.free_all()
+    assert parts.claimer.tick() == 1
+    assert parts.ids == [best.pk, old.pk]
