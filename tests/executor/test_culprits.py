@@ -1,4 +1,4 @@
-"""What an operator's resume tries again: the steps that ended the run, also where the workflow wrapped their failure."""
+"""What an operator's resume tries again: the steps that ended the run, also those whose failure was wrapped."""
 
 from __future__ import annotations
 
