@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
-from .clock import utcnow
 from .flow import Flow
 from .journal import Entry
 from .states import EntryStatus, Kind
@@ -23,8 +22,7 @@ def seconds_of(duration: timedelta | float, what: str) -> float:
     return float(seconds)
 
 
-MAX_YEARS = 100
-MAX_SECONDS = MAX_YEARS * 365 * 86400.0
+MAX_SECONDS = 100 * 365 * 86400.0
 
 
 def sleep(flow: Flow, path: str, duration: timedelta | float) -> None:
@@ -40,13 +38,13 @@ def sleep_until(flow: Flow, path: str, when: datetime) -> None:
 
 
 def instant_of(when: datetime, what: str) -> datetime:
-    """``when`` in UTC. Raises TypeError for anything but an aware datetime, ValueError beyond a century from now."""
+    """``when`` in UTC. Raises TypeError for anything but an aware datetime, ValueError at the calendar's ends."""
     given: Any = when
     if not isinstance(given, datetime) or given.tzinfo is None:
         raise TypeError(f"{what} takes an aware datetime, not {when!r}.")
-    # Compared without arithmetic on ``when``: at the ends of the calendar a change of zone overflows.
-    if abs(given.year - utcnow().year) > MAX_YEARS:
-        raise ValueError(f"{what}: {when} is more than {MAX_YEARS} years from now.")
+    # The calendar's first and last year: a change of zone overflows there, here or in the database's driver.
+    if not MINYEAR < given.year < MAXYEAR:
+        raise ValueError(f"{what}: {when} is at the end of the calendar, where databases cannot give it back.")
     return given.astimezone(UTC)
 
 

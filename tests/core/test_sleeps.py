@@ -152,7 +152,7 @@ def test_seconds() -> None:
     ],
 )
 def test_an_instant_that_no_database_gives_back_is_refused(when: datetime) -> None:
-    with pytest.raises(ValueError, match="more than 100 years from now"):
+    with pytest.raises(ValueError, match="end of the calendar"):
         instant_of(when, "sleep_until")
 
 
