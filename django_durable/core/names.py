@@ -15,6 +15,9 @@ NAME_MAX = 200
 PATH_MAX = 500
 """Characters; an entry's path is part of an index, whose rows PostgreSQL caps at about 2,700 bytes."""
 
+ON_FAILURE = "%on_failure"
+"""The path of the ``on_failure`` step. Escaped names never hold a bare "%": no name that a person chose can be it."""
+
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _JOINERS = re.compile(r"[%/\[\]]")
 

@@ -15,6 +15,7 @@ from ..core.context import Decisions
 from ..core.failures import describe
 from ..core.flow import Flow, RunInfo
 from ..core.journal import Write
+from ..core.names import ON_FAILURE
 from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Lost, Outcome, Released, Retried, Suspended
 from ..core.retries import retry_delay
 from ..core.states import BlockReason, Phase
@@ -43,9 +44,6 @@ RETRIED = (StepFailed, ChildFailed)
 
 HOPELESS = (ContextMisuse, InvalidInput, InvalidName, PayloadError, StepNameReused)
 """Errors that a replay of the same code and journal can only meet again."""
-
-ON_FAILURE = "%on_failure"
-"""The path of the ``on_failure`` step; no name that a person chose can be it."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -10,15 +10,13 @@ from uuid import UUID
 from django.db.models import Case, F, Q, QuerySet, Value, When
 
 from ..core.codec import decode
+from ..core.names import ON_FAILURE
 from ..core.states import LIVE, TERMINAL, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..exceptions import PayloadUndecodable
 from ..models import Audit, JournalEntry, Payload, Run
 from ..queues.ready import Ready
 from .clock import DatabaseNow
 from .database import Database
-
-ON_FAILURE = "%on_failure"
-"""Where the executor journals the hook; a test holds the two together."""
 
 REPLACED = ""
 """The ``parent_path`` of a child in whose place its resumed parent starts another."""
