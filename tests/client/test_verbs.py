@@ -23,10 +23,8 @@ from django_durable.exceptions import (
     RunNotFound,
     StepFailed,
 )
-from django_durable.executor import attempt
 from django_durable.models import Audit, Event, Run
 from django_durable.signals import run_enqueued
-from django_durable.store import transitions
 from django_durable.testing import run_until_idle, travel
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
@@ -494,10 +492,6 @@ def test_on_failure_is_called_again_when_a_resumed_run_fails_again() -> None:
     run_until_idle()
     assert run.result(timeout=0) == "charged"
     assert [step.path for step in run.steps()] == ["charge"]
-
-
-def test_the_store_knows_where_the_executor_journals_on_failure() -> None:
-    assert transitions.ON_FAILURE == attempt.ON_FAILURE
 
 
 def test_a_child_whose_parent_has_not_seen_its_failure_may_go_on() -> None:
