@@ -34,9 +34,15 @@ class Settings:
     """Fingerprint of the deployed code; None: a hash of each workflow's module."""
 
     @property
-    def grace_seconds(self) -> float:
-        """How long before the end of its lease a worker stops writing: it must stop before others may start."""
-        return min(self.LEASE_SECONDS * 0.2, 5.0)
+    def lease_margin(self) -> float:
+        """How many seconds before the end of its lease a run begins nothing new, and SQLite's atomic steps give up.
+
+        Who cannot renew a lease must be done before others may take the run, and what begins takes its time. Who
+        renews in time never gets there, nor does who misses one beat of three; where beats are further apart than the
+        checks allow, it is at most half of what is left when one is due.
+        """
+        left_by_a_beat = max(self.LEASE_SECONDS - self.HEARTBEAT_SECONDS, 0.0)
+        return min(self.LEASE_SECONDS * 0.2, 5.0, left_by_a_beat / 2)
 
 
 KNOWN_KEYS = frozenset(field.name for field in fields(Settings))

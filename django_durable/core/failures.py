@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from .unwinding import Unwind
+
 FRAMES_MAX = 50
 NOTES_MAX = 10
 RELATED_MAX = 12
@@ -83,7 +85,8 @@ def _notes(error: BaseException, limit: int) -> list[str]:
 def _cause(error: BaseException) -> list[BaseException]:
     try:
         cause = error.__cause__ if error.__suppress_context__ else error.__cause__ or error.__context__
-        return [cause] if isinstance(cause, BaseException) else []
+        # What unwinds the workflow tells nothing.
+        return [cause] if isinstance(cause, BaseException) and not isinstance(cause, Unwind) else []
     except BaseException:
         return []
 

@@ -32,7 +32,11 @@ logger = logging.getLogger("django_durable.payloads")
 
 @dataclass(slots=True, frozen=True)
 class RunInfo:
-    """What the flow needs to know of its run. ``deadline_at`` is the database's time."""
+    """What the flow needs to know of its run.
+
+    ``deadline_at`` is the database's time, ``lease_margin`` how many seconds before the end of its lease the run
+    begins nothing new.
+    """
 
     run_id: UUID
     workflow: str
@@ -41,6 +45,7 @@ class RunInfo:
     deadline_at: datetime | None = None
     max_payload_bytes: int | None = None
     warn_payload_bytes: int | None = None
+    lease_margin: float = 0.0
 
 
 class Flow:
@@ -140,7 +145,7 @@ class Flow:
     # --- acting --------------------------------------------------------------------------------
 
     def require_live(self) -> None:
-        """Unwind where this attempt may start nothing new: lease over, asked to stop, past the deadline."""
+        """Unwind where this attempt may start nothing new: lease (nearly) over, asked to stop, past the deadline."""
         lease, deadline_at = self.lease, self.run.deadline_at
         if lease.is_over:
             self.end(Lost())
@@ -150,6 +155,9 @@ class Flow:
             self.end(Released())
         if deadline_at is not None and self.journal.now() >= deadline_at:
             self.end(Failed(describe(RunTimeout(self.run.run_id))))
+        if lease.ends_within(self.run.lease_margin):
+            # Nobody renews it. As long as it lasts the run can still be handed back, so that it need not lapse.
+            self.end(Released())
 
     def record(self, entry: Entry) -> None:
         """Journal ``entry`` with the next commit."""

@@ -13,7 +13,8 @@ class Lease:
     """``token`` fences every write; ``ends`` is local monotonic time, counted from before the claim was sent.
 
     A worker that was frozen or cannot reach the database sees ``is_over`` before anybody else may start:
-    it then writes nothing more, although the fence in the database would refuse it anyway.
+    it then writes nothing more, although the fence in the database would refuse it anyway. Some time before that
+    (``ends_within``) it begins nothing more: the code of a step would go on when somebody else has the run.
     """
 
     run_id: UUID
@@ -25,7 +26,11 @@ class Lease:
 
     @property
     def is_over(self) -> bool:
-        return self.is_lost or clock.monotonic() >= self.ends
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether no more than ``seconds`` of it are left: too few for something that may take a while."""
+        return self.is_lost or clock.monotonic() + seconds >= self.ends
 
     def renew(self, ends: float) -> None:
         self.ends = ends

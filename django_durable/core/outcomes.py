@@ -67,7 +67,7 @@ class Blocked:
 
 @dataclass(slots=True, frozen=True)
 class Released:
-    """Handed back unharmed: the worker stops."""
+    """Handed back unharmed: the worker stops, or does not renew the lease."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -69,4 +69,6 @@ class PayloadKind(StrEnum):
     """Why the attempt before this one failed; ``error`` is the outcome's."""
     BLOCK = "block"
     """What a person must know about why the run is blocked."""
+    TRIED = "tried"
+    """The fingerprints of code that could not go on with the run, one a line; the run itself has the latest."""
     PROGRESS = "progress"

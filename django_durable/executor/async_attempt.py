@@ -10,17 +10,20 @@ from ..core.executing import enter_run, leave_run
 from ..core.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
-from .async_driver import AsyncDriver, is_cancelled
+from .async_driver import AsyncDriver
 from .attempt import Attempt
 from .commit import Commit
 
 
 async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> Outcome:
-    """As ``sync_attempt.run_attempt``. Plain functions run in the thread of the caller's ThreadSensitiveContext."""
+    """As ``sync_attempt.run_attempt``. Plain functions run in the thread of the caller's ThreadSensitiveContext.
+
+    A task that is cancelled in here hands its run back, once the run's code has come to its end.
+    """
     attempt = Attempt(claim, workflow)
     token = enter_run(claim.run_id)
     try:
-        outcome = await _perform(attempt, AsyncDriver(attempt.flow, commit))
+        outcome = await _work(attempt, commit)
         write = attempt.last_write(outcome)
         is_stored = write is not None and not (await commit.awrite(claim.lease, write)).is_lost
         return outcome if is_stored else Lost()
@@ -28,11 +31,21 @@ async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commi
         leave_run(token)
 
 
+async def _work(attempt: Attempt, commit: Commit) -> Outcome:
+    # In a task of its own, so that the two are told apart: who cancels that one is the workflow's own code (a
+    # time-out of asyncio's, a task group), and who cancels this one is the worker.
+    code = asyncio.create_task(_perform(attempt, AsyncDriver(attempt.flow, commit)))
+    while not code.done():
+        try:
+            await asyncio.wait([code])
+        except asyncio.CancelledError:
+            code.cancel()
+    return code.result()
+
+
 async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:
     try:
         body = attempt.body(AsyncContext(attempt.flow, drive), drive)
         return attempt.returned(await drive.run(body))
     except BaseException as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
-            return attempt.interrupted()
-        return attempt.raised(error)
+        return attempt.interrupted() if drive.is_interrupted else attempt.raised(error)

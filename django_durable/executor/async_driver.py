@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from asgiref.sync import sync_to_async
 
@@ -20,9 +20,10 @@ from ..core.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit, heed
-from .misuse import left_under_way, refuse_other_thread, side_by_side
+from .misuse import cut_short, left_under_way, refuse_other_thread, side_by_side
 from .step_call import call_plain, in_time, step_of
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions
+from .undisturbed import undisturbed
 
 T = TypeVar("T")
 
@@ -34,17 +35,30 @@ class AsyncDriver:
         self._flow = flow
         self._commit = commit
         self._thread = threading.get_ident()
-        self._main = asyncio.current_task()
+        self._attempt = asyncio.current_task()
+        """Whoever cancels this one is the worker."""
+        self._main = self._attempt
+        """What the workflow's function runs in: its own code may cancel this one."""
         self._task, self._name = self._main, ""
         """Of the latest call: the task that it was made in, and its name."""
         self._is_under_way = False
         self._is_in_thread = False
+        self._is_cut_short = False
+        """Whether the latest call was cancelled while it was under way."""
         self._over: asyncio.Future[None] | None = None
         """Set once the attempt is ending: done when the call that was left under way is over."""
         flow.before_call = self._refuse
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the worker has cancelled the attempt."""
+        return _is_cancelled(self._attempt)
+
     async def run(self, body: Callable[[], Awaitable[Any]]) -> Any:
-        """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends."""
+        """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends, and
+        CancelledError where the worker has cancelled the attempt, whatever the body made of that.
+        """
+        self._main = self._task = asyncio.current_task()
         try:
             return await body()
         finally:
@@ -53,6 +67,8 @@ class AsyncDriver:
                 await asyncio.sleep(0)
             if self._is_under_way and self._task is not self._main:
                 await self._end_call()
+            if self.is_interrupted:
+                raise asyncio.CancelledError
 
     async def _end_call(self) -> None:
         """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""
@@ -67,13 +83,12 @@ class AsyncDriver:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._over])
         task.cancel()
-        if is_cancelled():
-            raise asyncio.CancelledError
-        self._flow.refuse(left_under_way(name))
+        if not self.is_interrupted:
+            self._flow.refuse(left_under_way(name))
 
     def _refuse(self, name: str) -> None:
         refuse_other_thread(self._thread, name)
-        if self._over is not None:
+        if self._is_ending:
             raise Unwind
         task, flow = asyncio.current_task(), self._flow
         # A call that suspended the run is over at once. Another task that goes on regardless was meant to run beside
@@ -84,14 +99,36 @@ class AsyncDriver:
         if flow.outcome is None:
             self._task, self._name = task, name
 
+    @property
+    def _begins_nothing(self) -> bool:
+        """Whether the call under way is to be left, once what it has begun is over."""
+        return self._over is not None or self._is_cut_short
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the attempt is to end here, so that what is under way is cancelled by us."""
+        return self._over is not None or self.is_interrupted
+
     async def __call__(self, decisions: Decisions[Any]) -> Any:
-        self._is_under_way = True
+        self._is_under_way, self._is_cut_short = True, False
         try:
             return await self._execute(decisions)
+        except asyncio.CancelledError:
+            self._is_cut_short = True
+            raise
         finally:
             self._is_under_way = False
             if self._over is not None:
                 self._over.set_result(None)
+            if self._is_cut_short:
+                self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Leave a call that was cancelled: what it has done is recorded, but it does not return."""
+        if self._is_ending:
+            raise asyncio.CancelledError
+        # A replay finds the call done, is not cancelled there, and would go another way than this execution.
+        self._flow.refuse(cut_short(self._name))
 
     async def _execute(self, decisions: Decisions[Any]) -> Any:
         answer: Performed | None = None
@@ -113,7 +150,7 @@ class AsyncDriver:
             heed(self._flow, await self._commit.awrite(self._flow.lease, write))
 
     async def _perform(self, perform: Perform) -> Performed:
-        if self._over is not None:
+        if self._begins_nothing:
             raise Unwind
         if perform.settle is not None:
             refuse_coroutine(perform)
@@ -125,7 +162,7 @@ class AsyncDriver:
         except Unwind:
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled(asyncio.current_task()):
                 raise
             return Raised(error, time.perf_counter() - began)
         finally:
@@ -139,12 +176,23 @@ class AsyncDriver:
         value, error = await self._in_thread(_call_plain, perform)
         if error is not None:
             raise error
-        return await in_time(value, perform) if inspect.isawaitable(value) else value
+        if not inspect.isawaitable(value):
+            return value
+        if self._begins_nothing:
+            if inspect.iscoroutine(value):
+                value.close()
+            raise Unwind
+        return await in_time(value, perform)
 
     async def _in_thread(self, fn: Callable[..., T], *args: Any) -> T:
         self._is_in_thread = True
+        work = undisturbed(sync_to_async(fn, thread_sensitive=True)(*args))
         try:
-            return await sync_to_async(fn, thread_sensitive=True)(*args)
+            return await work
+        except asyncio.CancelledError:
+            # Only now: a thread cannot be cancelled, and what it has done is recorded before the call is left.
+            self._is_cut_short = True
+            return work.result()
         finally:
             self._is_in_thread = False
 
@@ -161,7 +209,6 @@ def _call_plain(perform: Perform) -> tuple[Any, BaseException | None]:
     return value, leftover_transactions(outer)
 
 
-def is_cancelled() -> bool:
-    """Whether somebody cancelled this task, which is not the same as a CancelledError that user code raised."""
-    task = asyncio.current_task()
+def _is_cancelled(task: asyncio.Task[Any] | None) -> bool:
+    """Whether somebody cancelled ``task``, which is not the same as a CancelledError that its code raised."""
     return task is not None and task.cancelling() > 0

@@ -22,7 +22,7 @@ from ..core.states import EntryStatus
 from ..core.stepping import enter_step, leave_step
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
-from ..store.committing import Receipt, write_batch
+from ..store.committing import HELD_PAUSE, Receipt, write_batch
 from ..store.database import ONE_WRITER, Database
 from .commit import Commit
 from .step_call import call_here, step_of
@@ -30,7 +30,6 @@ from .transactions import drop_broken_connections, leftover_transactions, open_t
 
 logger = logging.getLogger("django_durable.executor")
 
-HELD_PAUSE = 0.005
 AWAY_PAUSE = 0.1
 """Seconds before a database that is away is asked again."""
 
@@ -101,12 +100,14 @@ def _set_up(db: Database) -> None:
     # In a TestCase both would hold for the rest of the test.
     if connection.vendor != "postgresql" or len(connection.atomic_blocks) != 1:
         return
-    if "isolation_level" in connection.settings_dict["OPTIONS"]:
-        # On a snapshot from the body's beginning the fence fails as soon as a heartbeat has renewed the lease.
-        db.rows("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    # A process that freezes inside the body must not hold its locks for longer than its lease.
+    # READ COMMITTED whatever the project's or the server's default: on a snapshot from the body's beginning the fence
+    # fails as soon as a heartbeat has renewed the lease. And a process that freezes inside the body must not hold its
+    # locks for longer than its lease. One round trip for both.
     milliseconds = int(durable_settings().LEASE_SECONDS * 1000)
-    db.rows(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
+    db.rows(
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}"
+    )
 
 
 def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pending: Write) -> tuple[Write, Receipt]:
@@ -116,7 +117,7 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
     flow.journal.add(entry)
     write = Write({**pending.entries, entry.path: entry}, pending.children, pending.consumed, pending.progress)
     settings = durable_settings()
-    if db.dialect.has_one_writer and returned.seconds > settings.LEASE_SECONDS - settings.grace_seconds:
+    if db.dialect.has_one_writer and returned.seconds > settings.LEASE_SECONDS - settings.lease_margin:
         raise WriteLockHeldTooLong(
             f"Step {perform.path!r} held SQLite's one write lock for {returned.seconds:.1f} s, longer than its lease "
             "allows; it was rolled back. Make it shorter, or raise LEASE_SECONDS."

@@ -54,6 +54,7 @@ class Attempt:
     def __init__(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
         self.claim = claim
         self.workflow = workflow
+        settings = durable_settings()
         self.flow = Flow(
             RunInfo(
                 run_id=claim.run_id,
@@ -61,8 +62,9 @@ class Attempt:
                 attempt=claim.attempt,
                 root_id=claim.root_id,
                 deadline_at=claim.deadline_at if claim.phase == Phase.FORWARD else None,
-                max_payload_bytes=durable_settings().MAX_PAYLOAD_BYTES,
-                warn_payload_bytes=durable_settings().WARN_PAYLOAD_BYTES,
+                max_payload_bytes=settings.MAX_PAYLOAD_BYTES,
+                warn_payload_bytes=settings.WARN_PAYLOAD_BYTES,
+                lease_margin=settings.lease_margin,
             ),
             claim.journal,
             claim.lease,
@@ -136,6 +138,8 @@ class Attempt:
 
     def interrupted(self) -> Outcome:
         """The outcome after the worker cancelled the task: what the lease says, else handed back unharmed."""
+        if self.flow.misuse is not None:
+            return self._final(self.flow.misuse)
         with suppress(Unwind):
             self.flow.require_live()
         return Released() if self.flow.outcome is None else self._stamped(self.flow.outcome)

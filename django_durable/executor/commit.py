@@ -12,6 +12,7 @@ from ..core.lease import Lease
 from ..core.outcomes import Lost
 from ..store.committing import Receipt, write_batch
 from ..store.database import Database
+from .undisturbed import undisturbed
 
 
 class Commit(Protocol):
@@ -19,7 +20,8 @@ class Commit(Protocol):
 
     def write(self, lease: Lease, write: Write) -> Receipt: ...
 
-    async def awrite(self, lease: Lease, write: Write) -> Receipt: ...
+    async def awrite(self, lease: Lease, write: Write) -> Receipt:
+        """Likewise when cancelled meanwhile: the write is not abandoned, and CancelledError is raised after it."""
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Hear of a write that was committed elsewhere: with an atomic step's own transaction."""
@@ -42,7 +44,7 @@ class DirectCommit:
         return write_batch(self._db, [(lease, write)])[lease.run_id]
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
-        return await sync_to_async(self.write, thread_sensitive=True)(lease, write)
+        return await undisturbed(sync_to_async(self.write, thread_sensitive=True)(lease, write))
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         pass

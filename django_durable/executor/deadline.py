@@ -19,6 +19,9 @@ from typing import Any
 from ..conf import durable_settings
 from ..exceptions import StepTimeout
 
+ROOM = 64
+"""How many watches are held before those of finished calls are looked for."""
+
 
 class _TimeIsOver(BaseException):
     """Injected into the thread; never leaves ``call_in_time``."""
@@ -36,11 +39,13 @@ class _Watch:
         self.has_fired = False
         self.is_over = False
 
-    def fire(self) -> None:
+    def fire(self) -> bool:
+        """Interrupt the call, and whether there was one to interrupt: False where it is over."""
         with self.lock:
             if not self.is_over:
                 self.has_fired = True
                 _inject(self.thread_id, _TimeIsOver)
+            return self.has_fired
 
     def close(self) -> None:
         """From here on nothing is injected; what was injected and not yet raised is taken back."""
@@ -60,35 +65,54 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.on_stuck: Callable[[str], None] = lambda path: None
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, _Watch]] = []
+        self._room = ROOM
         self._order = count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
+    @property
+    def held(self) -> int:
+        """How many watches it remembers: at most ``ROOM``, or twice as many as were under way when it last looked."""
+        return len(self._due)
+
     def watch(self, watch: _Watch, seconds: float) -> None:
-        self._at(time.monotonic() + seconds, lambda: self._fire(watch))
+        self._at(time.monotonic() + seconds, watch)
 
-    def _fire(self, watch: _Watch) -> None:
-        watch.fire()
-        if watch.has_fired:
-            grace = durable_settings().SHUTDOWN_GRACE_SECONDS
-            self._at(time.monotonic() + grace, lambda: None if watch.is_over else self.on_stuck(watch.path))
-
-    def _at(self, when: float, act: Callable[[], None]) -> None:
+    def _at(self, when: float, watch: _Watch) -> None:
         with self._changed:
-            heapq.heappush(self._due, (when, next(self._order), act))
+            if len(self._due) >= self._room:
+                self._forget_finished()
+            entry = (when, next(self._order), watch)
+            heapq.heappush(self._due, entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="durable-watchdog", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if self._due[0] is entry:
+                self._changed.notify()
+
+    def _forget_finished(self) -> None:
+        # Else short calls with long time-outs pile up. Only once there are twice as many as were left the last time:
+        # that is two entries looked at for each call, however many are under way.
+        self._due = [entry for entry in self._due if not entry[2].is_over]
+        heapq.heapify(self._due)
+        self._room = max(ROOM, 2 * len(self._due))
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 while not self._due or self._due[0][0] > time.monotonic():
                     self._changed.wait(self._due[0][0] - time.monotonic() if self._due else None)
-                _, _, act = heapq.heappop(self._due)
-            act()
+                _, _, watch = heapq.heappop(self._due)
+            self._is_due(watch)
+
+    def _is_due(self, watch: _Watch) -> None:
+        """At first its time is over, then the grace too."""
+        if not watch.has_fired:
+            if watch.fire():
+                self._at(time.monotonic() + durable_settings().SHUTDOWN_GRACE_SECONDS, watch)
+        elif not watch.is_over:
+            self.on_stuck(watch.path)
 
 
 watchdog = Watchdog()

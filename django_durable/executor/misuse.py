@@ -29,3 +29,12 @@ def left_under_way(name: str) -> ContextMisuse:
     return ContextMisuse(
         f"The workflow's function ended while its ctx call {name!r} was under way. Await each ctx call."
     )
+
+
+def cut_short(name: str) -> ContextMisuse:
+    """The error of a call that the workflow's own code cancelled while it was under way."""
+    return ContextMisuse(
+        f"The ctx call {name!r} was cancelled while it was under way, by asyncio.timeout(), asyncio.wait_for(), a task "
+        "group or cancel(). A replay would find it done and go another way. "
+        "Give the step, or the wait for an event, a timeout= instead."
+    )

@@ -7,36 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from django_durable.core.codec import encode
 from django_durable.core.context import Context
-from django_durable.core.flow import RunInfo
-from django_durable.core.ids import uuid7
-from django_durable.core.journal import ChildState, NewRun
+from django_durable.core.journal import NewRun
 from django_durable.core.outcomes import Completed, Suspended
 from django_durable.core.states import EntryStatus
 from django_durable.exceptions import ChildFailed, StepNameReused
-from tests.core.test_flow import RUN_ID, World
-
-
-class Pack:
-    """As much of a workflow as a parent needs; ``made`` are the runs that it was asked for."""
-
-    def __init__(self, key: object = None) -> None:
-        self.child_key = key
-        self.made: list[NewRun] = []
-
-    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
-        run = NewRun(uuid7(), "shop.pack", encode([list(args), kwargs]), parent_id=parent.run_id, parent_path=path)
-        self.made.append(run)
-        return run
-
-
-def end(world: World, path: str, status: str, output: Any = None, error: Any = None) -> UUID:
-    run_id = world.children[path].run_id
-    world.children[path] = ChildState(
-        run_id, status, encode(output) if status == "succeeded" else None, error and encode(error)
-    )
-    return run_id
+from tests.core.driving import RUN_ID, Pack, World, end
 
 
 def test_a_child_is_started_in_the_commit_that_suspends_the_parent() -> None:

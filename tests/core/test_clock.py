@@ -9,7 +9,7 @@ import pytest
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from tests.core.test_flow import NOON
+from tests.core.driving import NOON
 
 HOUR = timedelta(hours=1)
 

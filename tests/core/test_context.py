@@ -13,7 +13,7 @@ from django_durable.core.codec import decode
 from django_durable.core.context import AsyncContext, Context, Facts
 from django_durable.core.outcomes import Cancelled, Completed, Failed
 from django_durable.exceptions import PayloadError, RunCancelled
-from tests.core.test_flow import AT_ONCE, RUN_ID, World, failing
+from tests.core.driving import AT_ONCE, RUN_ID, Pack, World, end, failing
 
 
 def test_facts() -> None:
@@ -80,8 +80,6 @@ def test_is_replaying() -> None:
 
 @pytest.mark.parametrize("kind", ["retry", "event", "child"])
 def test_what_follows_a_wait_is_no_replay(kind: str) -> None:
-    from tests.core.test_children import Pack, end
-
     seen = []
     refused = failing(ValueError())
     pack = Pack()

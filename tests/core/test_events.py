@@ -12,7 +12,7 @@ from django_durable.core.events import Event
 from django_durable.core.outcomes import Completed, Suspended
 from django_durable.core.states import EntryStatus
 from django_durable.exceptions import EventTimeout, InvalidName, PayloadUndecodable
-from tests.core.test_flow import NOON, World
+from tests.core.driving import NOON, World
 
 MINUTE = timedelta(minutes=1)
 

@@ -8,6 +8,7 @@ import pytest
 
 from django_durable.core.codec import decode, encode
 from django_durable.core.failures import RELATED_MAX, describe, short
+from django_durable.core.unwinding import Unwind
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -112,6 +113,20 @@ class Reduces(Exception):
 class BadModule(Exception):
     __module__ = 5  # type: ignore[assignment]
     __qualname__ = "Bad" * 1_000
+
+
+def test_what_unwinds_a_workflow_is_no_cause() -> None:
+    def fail() -> BaseException:
+        try:
+            try:
+                raise Unwind
+            except BaseException:
+                raise Shop("no stock")  # noqa: B904
+        except Shop as error:
+            return error
+
+    assert "cause" not in describe_safely(fail())
+    assert "cause" not in describe_safely(raised(Shop("no stock"), Unwind()))
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,20 @@
-"""Replay with dicts: one attempt after the other, without a database, a worker or a real clock.
-
-``World`` is what is durable of one run and the little that a driver does; the other tests of the core use it too.
-"""
+"""Replay with dicts: one attempt after the other, without a database, a worker or a real clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_durable.core import clock
-from django_durable.core.codec import decode, encode
-from django_durable.core.context import Context, Decisions
-from django_durable.core.effects import Effect, Perform, Performed, Raised, Returned
-from django_durable.core.failures import describe
-from django_durable.core.flow import Flow, RunInfo
-from django_durable.core.journal import ChildState, Entry, MemoryJournal, SentEvent, Write
+from django_durable.core.codec import decode
+from django_durable.core.context import Context
+from django_durable.core.journal import Write
 from django_durable.core.lease import Lease
 from django_durable.core.outcomes import (
     Blocked,
@@ -36,181 +28,11 @@ from django_durable.core.outcomes import (
 )
 from django_durable.core.retries import Retry
 from django_durable.core.states import BlockReason, EntryStatus, Kind
-from django_durable.core.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, EventTimeout, StepFailed, StepNameReused
+from tests.core.driving import AT_ONCE, NOON, RUN_ID, TOKEN, Body, Crash, World
 
-RUN_ID = UUID("01890000-0000-7000-8000-000000000001")
-TOKEN = UUID("00000000-0000-4000-8000-000000000002")
-NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
-Body = Callable[[Context], Any]
-
-
-class Crash(BaseException):
-    """The process dies: nothing that was not committed is left."""
-
-
-@dataclass
-class World:
-    """One run: what the database has of it, and what happened."""
-
-    step_retry: Retry = field(default_factory=Retry)
-    now: datetime = NOON
-    deadline_at: datetime | None = None
-    max_payload_bytes: int | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
-    events: list[SentEvent] = field(default_factory=list)
-    children: dict[str, ChildState] = field(default_factory=dict)
-    commits: list[Write] = field(default_factory=list)
-    performed: list[str] = field(default_factory=list)
-    """Paths of the steps whose bodies ran, in order."""
-    progress: str | None = None
-    crash_after: set[int] = field(default_factory=set)
-    """The process dies right after these many commits."""
-    crash_before: int | None = None
-    """The process dies instead of making this commit."""
-    lease: Lease = field(default_factory=lambda: Lease(RUN_ID, TOKEN, ends=float("inf")))
-    flow: Flow = field(init=False)
-    error: BaseException | None = None
-    """What the function raised in the latest attempt, where that and nothing else ended it."""
-    attempts: int = 0
-
-    def attempt(self, body: Body) -> Outcome:
-        """Call ``body`` from the top, as a claim does; its outcome is committed."""
-        self.attempts += 1
-        self.error = None
-        journal = MemoryJournal(deepcopy(self.entries), list(self.events), dict(self.children), now=lambda: self.now)
-        info = RunInfo(RUN_ID, "shop.order", deadline_at=self.deadline_at, max_payload_bytes=self.max_payload_bytes)
-        self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
-        outcome = self._call(body)
-        if not isinstance(outcome, Lost):
-            write = self.flow.take_pending()
-            write.outcome = outcome
-            self.commit(write)
-        return outcome
-
-    def _call(self, body: Body) -> Outcome:
-        try:
-            value = body(Context(self.flow, self.drive))
-        except Crash:
-            raise
-        except BaseException as error:
-            if self.flow.outcome is None:
-                self.error = error
-                return Failed(describe(error))
-            return self.flow.outcome
-        return self.flow.outcome or Completed(encode(value))
-
-    def drive(self, decisions: Decisions[Any]) -> Any:
-        answer: Performed | None = None
-        try:
-            while True:
-                effect = decisions.send(answer)
-                answer = self.execute(effect)
-        except StopIteration as stop:
-            return stop.value
-
-    def execute(self, effect: Effect) -> Performed | None:
-        if not isinstance(effect, Perform):
-            self.commit(self.flow.take_pending())
-            return None
-        self.performed.append(effect.path)
-        answer = perform(effect, self.lease)
-        if effect.settle is not None and isinstance(answer, Returned):
-            return self.commit_atomically(effect.settle, answer)
-        return answer
-
-    def commit_atomically(self, settle: Callable[[Returned], Entry], returned: Returned) -> Performed:
-        """What a driver owes an atomic step: body, pending rows and journal row in one commit."""
-        try:
-            entry = settle(returned)
-        except ValueError as error:
-            return Raised(error, 0.0)
-        self.flow.record(entry)
-        self.commit(self.flow.take_pending())
-        return returned
-
-    def commit(self, write: Write) -> None:
-        if not write:
-            return
-        if len(self.commits) + 1 == self.crash_before:
-            self.crash_before = None
-            raise Crash
-        self.commits.append(write)
-        for entry in write.entries.values():
-            stored = deepcopy(entry)
-            if stored.wake_at is None and stored.wake_after is not None:
-                stored.wake_at = self.now + timedelta(seconds=stored.wake_after)
-            stored.wake_after = None
-            self.entries[entry.path] = stored
-        self.events = [event for event in self.events if event.id not in write.consumed]
-        for child in write.children:
-            assert child.parent_path not in self.children, "a child was started twice"
-            self.children[child.parent_path] = ChildState(child.id, "queued")
-        self.progress = write.progress or self.progress
-        if len(self.commits) in self.crash_after:
-            raise Crash
-
-    def send(self, name: str, payload: Any = None) -> None:
-        self.events.append(SentEvent(len(self.commits) * 1000 + len(self.events), name, encode(payload), self.now))
-
-    def run(self, body: Body, *, limit: int = 50) -> Outcome:
-        """Attempts until the run is over or waits for something other than time; crashes are survived."""
-        for _ in range(limit):
-            try:
-                outcome = self.attempt(body)
-            except Crash:
-                continue
-            if not isinstance(outcome, Suspended):
-                return outcome
-            due = wake_of(self, outcome)
-            if due is None:
-                return outcome
-            self.now = max(self.now, due)
-        raise AssertionError(f"not over after {limit} attempts")
-
-    def value(self, body: Body) -> Any:
-        """The value of a run that succeeds."""
-        outcome = self.run(body)
-        assert isinstance(outcome, Completed), outcome
-        return decode(outcome.output)
-
-
-def wake_of(world: World, outcome: Suspended) -> datetime | None:
-    """When the stored run wakes, as the statement that suspends it reckons."""
-    if outcome.wake_at is not None:
-        return outcome.wake_at
-    return None if outcome.wake_after is None else world.now + timedelta(seconds=outcome.wake_after)
-
-
-def perform(effect: Perform, lease: Lease) -> Performed:
-    token = enter_step(CurrentStep(RUN_ID, effect.path, effect.attempt, lease))
-    try:
-        return Returned(effect.fn(*effect.args), 0.25)
-    except (Crash, Unwind):
-        raise
-    except BaseException as error:
-        return Raised(error, 0.25)
-    finally:
-        leave_step(token)
-
-
-def failing(*errors: BaseException | None) -> Callable[[], int]:
-    """A function that raises these in turn (None: returns), and returns the number of its call from then on."""
-    left = list(errors)
-    calls = 0
-
-    def fn() -> int:
-        nonlocal calls
-        calls += 1
-        error = left.pop(0) if left else None
-        if error is not None:
-            raise error
-        return calls
-
-    return fn
-
+Travel = Callable[[float], None]
 
 # --- the flow itself -------------------------------------------------------------------------
 
@@ -498,6 +320,81 @@ def test_the_deadline_itself_is_too_late() -> None:
     assert isinstance(world.attempt(EVERY_CALL["step"]), Completed)
 
 
+# --- the last part of a lease ----------------------------------------------------------------
+
+
+@pytest.fixture
+def travel() -> Iterator[Callable[[float], None]]:
+    def on(seconds: float) -> None:
+        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
+
+    yield on
+    clock.set_offset(timedelta(0))
+
+
+def leased(**more: Any) -> World:
+    """A run whose lease has 30 seconds, in the last 5 of which nothing begins."""
+    return World(lease=Lease(RUN_ID, TOKEN, clock.monotonic() + 30), lease_margin=5.0, **more)
+
+
+@pytest.mark.parametrize(("seconds", "performed"), [(24, ["first", "second"]), (25, ["first"]), (29, ["first"])])
+def test_a_step_may_end_within_the_margin_but_none_begins(seconds: float, performed: list[str], travel: Travel) -> None:
+    world = leased()
+    outcome = stop_after_first(world, lambda world: travel(seconds))
+    assert world.performed == performed
+    assert isinstance(outcome, Completed if "second" in performed else Released)
+    assert world.entries["first"].status == EntryStatus.SUCCEEDED
+
+
+def test_past_its_end_nothing_is_handed_back(travel: Travel) -> None:
+    assert stop_after_first(leased(), lambda world: travel(30)) == Lost()
+
+
+@pytest.mark.parametrize("call", ["step", "sleep", "wait_for_event", "run_workflow", "start_workflow"])
+def test_nothing_new_begins_within_the_margin(call: str, travel: Travel) -> None:
+    world = leased()
+    travel(26)
+    assert world.attempt(EVERY_CALL[call]) == Released()
+    assert world.entries == {}
+    assert world.performed == []
+
+
+def test_no_further_attempt_of_a_step_begins_within_the_margin(travel: Travel) -> None:
+    def fail() -> None:
+        travel(26)
+        raise ValueError
+
+    world = leased(step_retry=AT_ONCE)
+    assert world.attempt(lambda ctx: ctx.step("x", fail)) == Released()
+    assert world.performed == ["x"]
+    assert (world.entries["x"].status, world.entries["x"].attempts) == (EntryStatus.RETRYING, 1)
+
+
+def test_a_replay_up_to_the_end_completes_within_the_margin(travel: Travel) -> None:
+    world = leased()
+    assert world.value(lambda ctx: ctx.step("x", lambda: 5)) == 5
+    travel(26)
+    assert world.value(lambda ctx: ctx.step("x", lambda: 6)) == 5
+
+
+def test_what_else_ends_the_attempt_comes_before_the_margin(travel: Travel) -> None:
+    cancelled, late = leased(), leased(deadline_at=NOON)
+    cancelled.lease.cancel_requested = True
+    travel(26)
+    assert cancelled.attempt(EVERY_CALL["step"]) == Cancelled()
+    assert is_timeout(late.attempt(EVERY_CALL["step"]))
+
+
+def test_a_renewed_lease_has_its_margin_at_its_new_end(travel: Travel) -> None:
+    world = leased()
+
+    def renew(world: World) -> None:
+        travel(26)
+        world.lease.renew(clock.monotonic() + 30)
+
+    assert isinstance(stop_after_first(world, renew), Completed)
+
+
 # --- any program, a crash anywhere -----------------------------------------------------------
 
 OPERATIONS = st.lists(
@@ -619,7 +516,7 @@ def test_a_crash_costs_a_replay_and_no_step() -> None:
     assert world.attempts == 3
 
 
-# --- the lease -------------------------------------------------------------------------------
+# --- what is to be committed -----------------------------------------------------------------
 
 
 def test_write_is_false_when_there_is_nothing() -> None:
@@ -627,12 +524,3 @@ def test_write_is_false_when_there_is_nothing() -> None:
     assert Write(progress="{}")
     assert Write(consumed={1: "x"})
     assert Write(outcome=Released())
-
-
-def test_lease_ends_with_the_local_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
-    lease = Lease(RUN_ID, TOKEN, ends=100.5)
-    assert not lease.is_over
-    assert replace(lease, ends=100.0).is_over
-    lease.renew(99.0)
-    assert lease.is_over

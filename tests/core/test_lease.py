@@ -8,7 +8,7 @@ import pytest
 
 from django_durable.core import clock
 from django_durable.core.lease import Lease
-from tests.core.test_flow import RUN_ID, TOKEN
+from tests.core.driving import RUN_ID, TOKEN
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +19,11 @@ def local_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("ends", "is_over"), [(100.5, False), (100.0, True), (99.0, True)])
 def test_it_ends(ends: float, is_over: bool) -> None:
     assert Lease(RUN_ID, TOKEN, ends).is_over is is_over
+
+
+@pytest.mark.parametrize(("ends", "does"), [(105.5, False), (105.0, True), (99.0, True)])
+def test_it_ends_within_some_seconds(ends: float, does: bool) -> None:
+    assert Lease(RUN_ID, TOKEN, ends).ends_within(5.0) is does
 
 
 def test_it_is_renewed() -> None:
@@ -33,6 +38,7 @@ def test_lost_is_lost() -> None:
     assert lease.is_over
     lease.renew(200.0)
     assert lease.is_over
+    assert lease.ends_within(5.0)
 
 
 def test_it_ends_with_the_clock_that_tests_move() -> None:

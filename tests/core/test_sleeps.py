@@ -10,7 +10,7 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.outcomes import Completed, Suspended
 from django_durable.core.sleeps import MAX_SECONDS, instant_of, seconds_of
-from tests.core.test_flow import NOON, World
+from tests.core.driving import NOON, World
 
 HOUR = timedelta(hours=1)
 

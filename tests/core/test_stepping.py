@@ -19,7 +19,7 @@ from django_durable.core.stepping import (
     stable_key,
 )
 from django_durable.exceptions import ContextMisuse, RunCancelled
-from tests.core.test_flow import AT_ONCE, RUN_ID, TOKEN, World
+from tests.core.driving import AT_ONCE, RUN_ID, TOKEN, World
 
 
 def test_outside_of_a_step() -> None:

@@ -28,7 +28,7 @@ from django_durable.exceptions import (
     RunCancelled,
     StepFailed,
 )
-from tests.core.test_flow import AT_ONCE, NOON, RUN_ID, TOKEN, Body, Crash, World, failing
+from tests.core.driving import AT_ONCE, NOON, RUN_ID, TOKEN, Body, Crash, World, failing
 
 
 def once(fn: Any, **options: Any) -> Body:

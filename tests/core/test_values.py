@@ -10,7 +10,7 @@ from django_durable.core.context import Context
 from django_durable.core.flow import Flow, RunInfo
 from django_durable.core.journal import MemoryJournal
 from django_durable.core.lease import Lease
-from tests.core.test_flow import NOON, RUN_ID, TOKEN, World
+from tests.core.driving import NOON, RUN_ID, TOKEN, World
 
 
 def test_now_is_when_it_was_first_reached() -> None:

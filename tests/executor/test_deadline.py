@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from django_durable.exceptions import StepTimeout
-from django_durable.executor.deadline import Watchdog, _Watch, call_in_time
+from django_durable.executor.deadline import ROOM, Watchdog, _Watch, call_in_time, watchdog
 
 
 def spin(until: threading.Event) -> str:
@@ -86,3 +86,57 @@ def test_code_that_does_not_end_is_reported(settings: object) -> None:
     assert stuck.wait(5)
     done.set()
     thread.join(5)
+
+
+# --- how much is held ------------------------------------------------------------------------
+
+
+def test_calls_that_are_over_are_not_held_until_their_time() -> None:
+    for _ in range(20 * ROOM):
+        call_in_time("x", 3600, int, ())
+    assert watchdog.held <= ROOM
+
+
+def test_what_is_held_is_bounded_by_what_is_under_way() -> None:
+    dog = Watchdog()
+    under_way = [_Watch("x") for _ in range(2 * ROOM)]
+    for watch in under_way:
+        dog.watch(watch, 3600)
+    for _ in range(20 * ROOM):
+        over = _Watch("x")
+        dog.watch(over, 3600)
+        over.close()
+    assert len(under_way) <= dog.held <= 2 * len(under_way)
+    for watch in under_way:
+        watch.close()
+    for _ in range(4 * ROOM):
+        over = _Watch("x")
+        dog.watch(over, 3600)
+        over.close()
+    assert dog.held <= ROOM
+
+
+def test_who_is_under_way_is_timed_however_many_end_meanwhile() -> None:
+    spins, ended = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def begin() -> None:
+        spins.set()
+        spin(ended)
+
+    def work() -> None:
+        try:
+            call_in_time("x", 0.2, begin, ())
+        except StepTimeout as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert spins.wait(5)
+    for _ in range(4 * ROOM):
+        call_in_time("y", 3600, int, ())
+    thread.join(5)
+    is_alive = thread.is_alive()
+    ended.set()
+    assert not is_alive
+    assert [str(error) for error in errors] == ["Step 'x' took longer than 0.2 s."]

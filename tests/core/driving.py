@@ -1,0 +1,222 @@
+"""Drives a flow with dicts, for the tests of the core: what is durable of one run, and the little a driver does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django_durable.core.codec import decode, encode
+from django_durable.core.context import Context, Decisions
+from django_durable.core.effects import Effect, Perform, Performed, Raised, Returned
+from django_durable.core.failures import describe
+from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.ids import uuid7
+from django_durable.core.journal import ChildState, Entry, MemoryJournal, NewRun, SentEvent, Write
+from django_durable.core.lease import Lease
+from django_durable.core.outcomes import Completed, Failed, Lost, Outcome, Suspended
+from django_durable.core.retries import Retry
+from django_durable.core.stepping import CurrentStep, enter_step, leave_step
+from django_durable.core.unwinding import Unwind
+
+RUN_ID = UUID("01890000-0000-7000-8000-000000000001")
+TOKEN = UUID("00000000-0000-4000-8000-000000000002")
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
+Body = Callable[[Context], Any]
+
+
+class Crash(BaseException):
+    """The process dies: nothing that was not committed is left."""
+
+
+@dataclass
+class World:
+    """One run: what the database has of it, and what happened."""
+
+    step_retry: Retry = field(default_factory=Retry)
+    now: datetime = NOON
+    deadline_at: datetime | None = None
+    max_payload_bytes: int | None = None
+    lease_margin: float = 0.0
+    entries: dict[str, Entry] = field(default_factory=dict)
+    events: list[SentEvent] = field(default_factory=list)
+    children: dict[str, ChildState] = field(default_factory=dict)
+    commits: list[Write] = field(default_factory=list)
+    performed: list[str] = field(default_factory=list)
+    """Paths of the steps whose bodies ran, in order."""
+    progress: str | None = None
+    crash_after: set[int] = field(default_factory=set)
+    """The process dies right after these many commits."""
+    crash_before: int | None = None
+    """The process dies instead of making this commit."""
+    lease: Lease = field(default_factory=lambda: Lease(RUN_ID, TOKEN, ends=float("inf")))
+    flow: Flow = field(init=False)
+    error: BaseException | None = None
+    """What the function raised in the latest attempt, where that and nothing else ended it."""
+    attempts: int = 0
+
+    def attempt(self, body: Body) -> Outcome:
+        """Call ``body`` from the top, as a claim does; its outcome is committed."""
+        self.attempts += 1
+        self.error = None
+        journal = MemoryJournal(deepcopy(self.entries), list(self.events), dict(self.children), now=lambda: self.now)
+        info = RunInfo(
+            RUN_ID,
+            "shop.order",
+            deadline_at=self.deadline_at,
+            max_payload_bytes=self.max_payload_bytes,
+            lease_margin=self.lease_margin,
+        )
+        self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
+        outcome = self._call(body)
+        if not isinstance(outcome, Lost):
+            write = self.flow.take_pending()
+            write.outcome = outcome
+            self.commit(write)
+        return outcome
+
+    def _call(self, body: Body) -> Outcome:
+        try:
+            value = body(Context(self.flow, self.drive))
+        except Crash:
+            raise
+        except BaseException as error:
+            if self.flow.outcome is None:
+                self.error = error
+                return Failed(describe(error))
+            return self.flow.outcome
+        return self.flow.outcome or Completed(encode(value))
+
+    def drive(self, decisions: Decisions[Any]) -> Any:
+        answer: Performed | None = None
+        try:
+            while True:
+                effect = decisions.send(answer)
+                answer = self.execute(effect)
+        except StopIteration as stop:
+            return stop.value
+
+    def execute(self, effect: Effect) -> Performed | None:
+        if not isinstance(effect, Perform):
+            self.commit(self.flow.take_pending())
+            return None
+        self.performed.append(effect.path)
+        answer = perform(effect, self.lease)
+        if effect.settle is not None and isinstance(answer, Returned):
+            return self.commit_atomically(effect.settle, answer)
+        return answer
+
+    def commit_atomically(self, settle: Callable[[Returned], Entry], returned: Returned) -> Performed:
+        """What a driver owes an atomic step: body, pending rows and journal row in one commit."""
+        try:
+            entry = settle(returned)
+        except ValueError as error:
+            return Raised(error, 0.0)
+        self.flow.record(entry)
+        self.commit(self.flow.take_pending())
+        return returned
+
+    def commit(self, write: Write) -> None:
+        if not write:
+            return
+        if len(self.commits) + 1 == self.crash_before:
+            self.crash_before = None
+            raise Crash
+        self.commits.append(write)
+        for entry in write.entries.values():
+            stored = deepcopy(entry)
+            if stored.wake_at is None and stored.wake_after is not None:
+                stored.wake_at = self.now + timedelta(seconds=stored.wake_after)
+            stored.wake_after = None
+            self.entries[entry.path] = stored
+        self.events = [event for event in self.events if event.id not in write.consumed]
+        for child in write.children:
+            assert child.parent_path not in self.children, "a child was started twice"
+            self.children[child.parent_path] = ChildState(child.id, "queued")
+        self.progress = write.progress or self.progress
+        if len(self.commits) in self.crash_after:
+            raise Crash
+
+    def send(self, name: str, payload: Any = None) -> None:
+        self.events.append(SentEvent(len(self.commits) * 1000 + len(self.events), name, encode(payload), self.now))
+
+    def run(self, body: Body, *, limit: int = 50) -> Outcome:
+        """Attempts until the run is over or waits for something other than time; crashes are survived."""
+        for _ in range(limit):
+            try:
+                outcome = self.attempt(body)
+            except Crash:
+                continue
+            if not isinstance(outcome, Suspended):
+                return outcome
+            due = wake_of(self, outcome)
+            if due is None:
+                return outcome
+            self.now = max(self.now, due)
+        raise AssertionError(f"not over after {limit} attempts")
+
+    def value(self, body: Body) -> Any:
+        """The value of a run that succeeds."""
+        outcome = self.run(body)
+        assert isinstance(outcome, Completed), outcome
+        return decode(outcome.output)
+
+
+def wake_of(world: World, outcome: Suspended) -> datetime | None:
+    """When the stored run wakes, as the statement that suspends it reckons."""
+    if outcome.wake_at is not None:
+        return outcome.wake_at
+    return None if outcome.wake_after is None else world.now + timedelta(seconds=outcome.wake_after)
+
+
+def perform(effect: Perform, lease: Lease) -> Performed:
+    token = enter_step(CurrentStep(RUN_ID, effect.path, effect.attempt, lease))
+    try:
+        return Returned(effect.fn(*effect.args), 0.25)
+    except (Crash, Unwind):
+        raise
+    except BaseException as error:
+        return Raised(error, 0.25)
+    finally:
+        leave_step(token)
+
+
+def failing(*errors: BaseException | None) -> Callable[[], int]:
+    """A function that raises these in turn (None: returns), and returns the number of its call from then on."""
+    left = list(errors)
+    calls = 0
+
+    def fn() -> int:
+        nonlocal calls
+        calls += 1
+        error = left.pop(0) if left else None
+        if error is not None:
+            raise error
+        return calls
+
+    return fn
+
+
+class Pack:
+    """As much of a workflow as a parent needs; ``made`` are the runs that it was asked for."""
+
+    def __init__(self, key: object = None) -> None:
+        self.child_key = key
+        self.made: list[NewRun] = []
+
+    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
+        run = NewRun(uuid7(), "shop.pack", encode([list(args), kwargs]), parent_id=parent.run_id, parent_path=path)
+        self.made.append(run)
+        return run
+
+
+def end(world: World, path: str, status: str, output: Any = None, error: Any = None) -> UUID:
+    run_id = world.children[path].run_id
+    world.children[path] = ChildState(
+        run_id, status, encode(output) if status == "succeeded" else None, error and encode(error)
+    )
+    return run_id
