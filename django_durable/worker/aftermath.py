@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
+from ..core import clock
 from ..core.journal import Write
 from ..core.lease import Lease
 from ..core.states import TERMINAL
@@ -13,9 +15,13 @@ from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
 from ..workflows.registry import get_workflow
 from . import announcing
+from .announcer import Announcer
+from .in_doubt import find_receipt
 from .logs import log_commit, wants_logging
-from .notifier import Announcer, Notifier
+from .notifier import Notifier
 from .slots import Slots
+
+logger = logging.getLogger("django_durable.worker")
 
 
 class Aftermath:
@@ -23,12 +29,19 @@ class Aftermath:
 
     def __init__(self, queue: Queue, slots: Slots) -> None:
         self._slots = slots
-        self._notifier = Notifier(PrivateDatabase(), queue, Notifier(PrivateDatabase(), queue))
+        self._notifier = Notifier(PrivateDatabase(), PrivateDatabase(), queue)
         self._announcer = Announcer()
 
     def begin(self) -> None:
         self._notifier.begin()
         self._announcer.begin()
+
+    def flush(self, within: float) -> None:
+        """Give what has happened ``within`` seconds to be told; the log says how much was not."""
+        ends = clock.monotonic() + within
+        hints, signals = self._notifier.flush(ends), self._announcer.flush(ends)
+        if hints or signals:
+            logger.warning("not told in time: hints=%d signals=%d; the sweep finds the runs", hints, signals)
 
     def stop(self) -> None:
         """Finish what is there, then end."""
@@ -47,16 +60,32 @@ class Aftermath:
 
     def committed(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that has become durable."""
+        self._notify(receipt)
+        if (claim := self._slots.claim_of(lease)) is not None:
+            self._announce(claim, write, receipt)
+
+    def in_doubt(self, lease: Lease, write: Write) -> None:
+        """Take note of an outcome that may have become durable, although nobody was told so."""
+        if (claim := self._slots.claim_of(lease)) is not None:
+            self._notifier.do(partial(self._look_at, claim, write))
+
+    def _look_at(self, claim: Claim, write: Write) -> None:
+        receipt = find_receipt(claim)
+        if receipt is None:
+            return
+        self._notify(receipt)
+        if receipt.status is not None:
+            self._announce(claim, write, receipt)
+
+    def _notify(self, receipt: Receipt) -> None:
         if receipt.ready:
             self._notifier.push(receipt.ready)
         if receipt.parent_id is not None and receipt.status in TERMINAL:
             self._notifier.wake(receipt.parent_id)
-        is_logged, is_heard = wants_logging(write, receipt), announcing.is_heard()
-        claim = self._slots.claim_of(lease) if is_logged or is_heard else None
-        if claim is None:
-            return
-        if is_logged:
+
+    def _announce(self, claim: Claim, write: Write, receipt: Receipt) -> None:
+        if wants_logging(write, receipt):
             self._announcer.do(partial(log_commit, claim, write, receipt))
-        if is_heard:
+        if announcing.is_heard():
             for send in announcing.committed(get_workflow(claim.workflow), claim, write, receipt):
                 self._announcer.do(send)

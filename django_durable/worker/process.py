@@ -32,6 +32,9 @@ from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
 
+FLUSH_SECONDS = 3.0
+"""How long a process that ends goes on telling of its commits."""
+
 
 @dataclass(slots=True, frozen=True)
 class WorkerOptions:
@@ -65,7 +68,12 @@ class WorkerProcess:
         self._who = Claimant(worker_id, options.queues, tuple(workflows()))
         self._db = PrivateDatabase()
         self._aftermath = Aftermath(self._queue, self._slots)
-        self._committer = Committer(PrivateDatabase(), self._aftermath.committed, clears_suspicion=options.isolated)
+        self._committer = Committer(
+            PrivateDatabase(),
+            self._aftermath.committed,
+            self._aftermath.in_doubt,
+            clears_suspicion=options.isolated,
+        )
         self._threads = ThreadPool(self._limit, self._committer, self._ended)
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
@@ -172,6 +180,8 @@ class WorkerProcess:
         self._slots.ask_to_release()
         is_empty = self._slots.wait_until_empty(durable_settings().SHUTDOWN_GRACE_SECONDS)
         self._loops.stop()
+        # Also where code still runs: what has been committed is not to wait for a sweep because of that.
+        self._aftermath.flush(FLUSH_SECONDS)
         if is_empty:
             self._threads.close()
             if self._loop is not None:

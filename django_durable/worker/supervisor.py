@@ -5,18 +5,14 @@ It runs none of the user's workflows, so that nothing these do can take it down.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import selectors
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
 
 from django.db.utils import Error
 
@@ -26,32 +22,14 @@ from ..store import recovery, workers
 from ..store.database import PrivateDatabase
 from .child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, STILL_BUSY
 from .loops.reap import tell_of_taken
+from .spawning import Child, spawn
 
 logger = logging.getLogger("django_durable.worker")
 
-CHILD_ENV = "DURABLE_WORKER_CHILD"
-"""Tells a re-executed ``durable_worker`` that it is a child: its id, its pipes, whether it is isolated."""
 QUICK_DEATH_SECONDS = 5.0
 LONGEST_RESTART_PAUSE = 30.0
-
-
-@dataclass(slots=True)
-class Child:
-    """A worker process. ``place`` is its number among its siblings, None for the isolated one."""
-
-    id: UUID
-    process: subprocess.Popen[bytes]
-    orders: int
-    reports: int
-    place: int | None
-    started: float
-    is_draining: bool = False
-
-    def drain(self) -> None:
-        """Close the pipe of orders; its end is the order. Never from a signal handler: it would close twice."""
-        if not self.is_draining:
-            self.is_draining = True
-            os.close(self.orders)
+DEATH_SECONDS = 2.0
+"""How long we wait to see that a child is dead that was killed."""
 
 
 class Supervisor:
@@ -62,6 +40,7 @@ class Supervisor:
         self._processes = processes
         self._children: list[Child] = []
         self._signals: list[int] = []
+        self._is_spawning = False
         self._stopping = False
         self._deaths: dict[int | None, int] = {}
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
@@ -104,10 +83,19 @@ class Supervisor:
     def _on_signal(self, number: int, frame: Any) -> None:
         """Only count them. What this interrupts may be half done: a spawn whose child is in no list yet, a drain."""
         self._signals.append(number)
-        if len(self._signals) > 1:
+        if not self._is_spawning:
+            self._heed_second_signal()
+
+    def _heed_second_signal(self) -> None:
+        """End at once, and every child with us: one that was left would drain by itself, for as long as it may."""
+        if len(self._signals) < 2:
+            return
+        self._kill_all()
+        try:
             logger.warning("second signal: ending at once")
-            self._kill_all()
-            os._exit(128 + number)
+        finally:
+            # This may have interrupted a line of the log, and a stream that is being written to refuses another one.
+            os._exit(128 + self._signals[1])
 
     def _heed_signals(self) -> None:
         """Drain everybody, again in every round: a signal during a spawn precedes the child that it is to drain."""
@@ -129,33 +117,25 @@ class Supervisor:
                 # Not yet heeded: the signal's byte ends the select that follows at once.
                 return
             del self._start_at[place]
-            self._children.append(self._spawn(place))
+            self._start(place)
         if self._wants_isolated and not self._signals:
             self._wants_isolated = False
             if not any(child.place is None for child in self._children):
-                self._children.append(self._spawn(None))
+                self._start(None)
+
+    def _start(self, place: int | None) -> None:
+        self._is_spawning = True
+        try:
+            self._children.append(self._spawn(place))
+        finally:
+            self._is_spawning = False
+        # Until now the child was in no list: a second signal in that time has to be made up for.
+        self._heed_second_signal()
 
     def _spawn(self, place: int | None) -> Child:
-        orders_read, orders_write = os.pipe()
-        reports_read, reports_write = os.pipe()
-        worker_id = uuid4()
-        told = {
-            "id": str(worker_id),
-            "orders": orders_read,
-            "reports": reports_write,
-            "isolated": place is None,
-            "loops": place == 0,
-        }
-        process = subprocess.Popen(  # noqa: S603  (our own command, executed again)
-            self._command,
-            env={**os.environ, CHILD_ENV: json.dumps(told)},
-            pass_fds=(orders_read, reports_write),
-        )
-        os.close(orders_read)
-        os.close(reports_write)
-        os.set_blocking(reports_read, False)
-        self._selector.register(reports_read, selectors.EVENT_READ)
-        return Child(worker_id, process, orders_write, reports_read, place, time.monotonic())
+        child = spawn(self._command, place)
+        self._selector.register(child.reports, selectors.EVENT_READ)
+        return child
 
     def _listen(self) -> None:
         wait = min([due - time.monotonic() for due in self._start_at.values()] + [1.0])
@@ -230,14 +210,9 @@ class Supervisor:
             child.drain()
 
     def _kill_all(self) -> None:
+        """Not with ``wait``: a signal handler would wait for the lock of a ``poll`` that it has interrupted."""
         for child in self._children:
-            if child.process.poll() is None:
-                child.process.kill()
-                child.process.wait()
-
-
-def own_command() -> list[str]:
-    """How this process was started, to be executed again: ``manage.py``, ``django-admin`` or ``python -m``."""
-    from django.utils.autoreload import get_child_arguments
-
-    return get_child_arguments()
+            child.process.kill()
+        ends = time.monotonic() + DEATH_SECONDS
+        while any(child.process.poll() is None for child in self._children) and time.monotonic() < ends:
+            time.sleep(0.005)

@@ -58,7 +58,7 @@ def test_a_run_that_nobody_knows_is_announced_without_a_sender(
 ) -> None:
     run = make_run("queued", workflow="app.nobody", queued_at="2001-01-01T00:00Z")
     announce_a_worker()
-    Fit(DatabaseQueue()).tick()
+    Fit(DatabaseQueue(), ["default"]).tick()
     assert heard == [("run_blocked", None, run.pk)]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +17,13 @@ from django.db.utils import IntegrityError, OperationalError
 from django_durable.core import clock
 from django_durable.core.journal import Write
 from django_durable.core.lease import Lease
+from django_durable.core.outcomes import Released
 from django_durable.models import JournalEntry
 from django_durable.store import committing
 from django_durable.store.committing import Receipt
 from django_durable.store.database import PrivateDatabase
-from django_durable.worker import committer as module
+from django_durable.worker import batch_writer as module
+from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import wait_until
 from tests.store.rows import entries, running, step_entry
@@ -30,11 +34,12 @@ Batches = list[list[UUID]]
 
 
 class Store:
-    """Stands before ``write_batch``: notes every batch, holds the next one up, lets it fail."""
+    """Stands before ``write_batch``: notes every batch, holds the next one up, lets it fail, skips rows as held."""
 
     def __init__(self) -> None:
         self.batches: Batches = []
         self.errors: list[Exception] = []
+        self.held: set[UUID] = set()
         self.is_open = threading.Event()
         self.is_open.set()
 
@@ -43,7 +48,13 @@ class Store:
         assert self.is_open.wait(20)
         if self.errors:
             raise self.errors.pop(0)
-        return committing.write_batch(db, writes, **options)
+        free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
+        skipped = {lease.run_id: Receipt() for lease, _ in writes if lease.run_id in self.held}
+        return skipped | (committing.write_batch(db, free, **options) if free else {})
+
+    def tries(self, lease: Lease) -> int:
+        """How many batches this run was in."""
+        return sum(lease.run_id in batch for batch in self.batches)
 
 
 @pytest.fixture
@@ -98,7 +109,7 @@ def gather(committer: Committer, store: Store, pool: ThreadPoolExecutor, leases:
     wait_until(lambda: store.batches, message="the first batch")
     for one in others:
         pool.submit(committer.write, one, a_step())
-    wait_until(lambda: len(committer._items) == len(others), message="the others in line")
+    wait_until(lambda: len(committer._waiting) == len(others), message="the others in line")
     return leading
 
 
@@ -169,7 +180,7 @@ def test_each_run_is_in_a_batch_once(
     mine, other = lease(), lease()
     gather(committer, store, pool, [lease(), other])
     branches = [pool.submit(committer.write, mine, a_step(path)) for path in ("a", "b")]
-    wait_until(lambda: len(committer._items) == 3, message="both branches in line")
+    wait_until(lambda: len(committer._waiting) == 3, message="both branches in line")
     store.is_open.set()
     assert all(branch.result(10).is_held for branch in branches)
     assert paths(mine) == ["a", "b"]
@@ -182,7 +193,7 @@ def test_a_value_that_the_database_refuses_fails_alone(
     good = [lease() for _ in range(6)]
     gather(committer, store, pool, good)
     bad = pool.submit(committer.write, lease(), a_step(seq=None))
-    wait_until(lambda: len(committer._items) == 6, message="the bad one in line")
+    wait_until(lambda: len(committer._waiting) == 6, message="the bad one in line")
     store.is_open.set()
     with pytest.raises(IntegrityError):
         bad.result(10)
@@ -247,8 +258,160 @@ def test_a_lease_that_is_over_writes_nothing(committer: Committer, store: Store,
     assert store.batches == []
 
 
-def test_a_lease_that_somebody_else_has_now_is_lost(committer: Committer, lease: Callable[[], Lease]) -> None:
+def test_a_lease_that_somebody_else_has_now_is_lost_and_nobody_is_told_of_the_write(
+    committer: Committer, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
     mine = lease()
     stolen = Lease(mine.run_id, UUID(int=0), mine.ends)
     assert committer.write(stolen, a_step()).is_lost
     assert paths(mine) == []
+    assert leaders == []
+
+
+# --- rows that somebody holds ------------------------------------------------------------------
+
+
+class Clock:
+    """The committer's clock, for a test to stop."""
+
+    def __init__(self) -> None:
+        self.stopped_at: float | None = None
+
+    def monotonic(self) -> float:
+        return clock.monotonic() if self.stopped_at is None else self.stopped_at
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    own = Clock()
+    monkeypatch.setattr(committer_module, "clock", own)
+    return own
+
+
+def awrite(committer: Committer, lease: Lease, write: Write) -> Receipt:
+    return asyncio.run(committer.awrite(lease, write))
+
+
+WAYS: list[Any] = [Committer.write, awrite]
+by_thread_and_by_coroutine = pytest.mark.parametrize("write", WAYS, ids=["thread", "coroutine"])
+
+
+@by_thread_and_by_coroutine
+def test_a_held_row_is_in_nobodys_way(
+    write: Any, committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], time: Clock
+) -> None:
+    """As long as its time has not come it is in no batch, and no batch waits for it."""
+    held, other = lease(), lease()
+    store.held, time.stopped_at = {held.run_id}, clock.monotonic()
+    waiting = pool.submit(write, committer, held, a_step())
+    wait_until(lambda: committer._held, message="the held write to be set aside")
+    for turn in range(100):
+        assert write(committer, other, a_step(f"{turn}")).is_held
+    assert len(store.batches) == 101
+    assert store.tries(held) == 1
+    store.held, time.stopped_at = set(), None
+    assert waiting.result(10).is_held
+    assert paths(held) == ["step"]
+
+
+@by_thread_and_by_coroutine
+def test_a_held_row_is_committed_soon_after_it_is_freed_although_nobody_else_writes(
+    write: Any, committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
+    held = lease()
+    store.held = {held.run_id}
+    began = clock.monotonic()
+    waiting = pool.submit(write, committer, held, a_step())
+    wait_until(lambda: store.tries(held) >= 8, message="some tries")
+    tries, elapsed = store.tries(held), clock.monotonic() - began
+    store.held, freed = set(), clock.monotonic()
+    assert waiting.result(10).is_held
+    assert clock.monotonic() - freed < 1
+    # After 5, 10, 20 and 40 milliseconds, and then each 50.
+    assert elapsed > 0.2 and tries <= 5 + elapsed / 0.05
+
+
+def test_a_held_row_whose_time_comes_during_a_commit_is_tried_after_it(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], time: Clock
+) -> None:
+    """The committer's own thread finds somebody leading when it wakes for the row; that leader calls it again."""
+    held, other = lease(), lease()
+    store.held = {held.run_id}
+    time.stopped_at = clock.monotonic()
+    waiting = pool.submit(committer.write, held, a_step())
+    wait_until(lambda: committer._held, message="the held write to be set aside")
+    store.is_open.clear()
+    leading = pool.submit(committer.write, other, a_step())
+    wait_until(lambda: len(store.batches) == 2, message="the other commit")
+    store.held, time.stopped_at = set(), None
+    wait_until(lambda: committer._wakes_at == inf, message="the committer's thread to leave it to the leader")
+    store.is_open.set()
+    assert leading.result(10).is_held
+    assert waiting.result(10).is_held
+
+
+def test_what_a_run_writes_after_a_held_write_does_not_overtake_it(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], time: Clock
+) -> None:
+    """The last one gives up the lease: the one before it would be lost."""
+    held, other = lease(), lease()
+    store.held, time.stopped_at = {held.run_id}, clock.monotonic()
+    first = pool.submit(committer.write, held, a_step("first"))
+    wait_until(lambda: committer._held, message="the held write to be set aside")
+    last = pool.submit(committer.write, held, Write(entries(step_entry("last")), outcome=Released()))
+    wait_until(lambda: not committer._waiting and not committer._is_led, message="the last one behind it")
+    store.held = set()
+    assert committer.write(other, a_step()).is_held
+    assert not first.done() and not last.done()
+    time.stopped_at = None
+    assert (first.result(10).is_lost, last.result(10).status) == (False, "queued")
+    assert paths(held) == ["first", "last"]
+
+
+@by_thread_and_by_coroutine
+def test_a_held_row_is_lost_when_its_lease_ends(
+    write: Any, committer: Committer, store: Store, lease: Callable[[], Lease]
+) -> None:
+    held = lease()
+    held.ends = clock.monotonic() + 0.2
+    store.held = {held.run_id}
+    assert write(committer, held, a_step()).is_lost
+    assert held.ends <= clock.monotonic() < held.ends + 1
+    assert paths(held) == []
+
+
+def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
+    """Whoever leads, and whoever was the last to lead: each row that is held for a while is written in the end."""
+    threaded, looped = [lease() for _ in range(8)], [lease() for _ in range(8)]
+    dice = random.Random(4711)
+    everybody = [one.run_id for one in (*threaded, *looped)]
+    is_over = threading.Event()
+
+    def hold() -> None:
+        while not is_over.wait(0.003):
+            store.held = set(dice.sample(everybody, 6))
+        store.held = set()
+
+    def steps(mine: Lease) -> None:
+        for turn in range(20):
+            assert committer.write(mine, a_step(f"{turn}")).is_held
+
+    async def asteps(mine: Lease) -> None:
+        for turn in range(20):
+            assert (await committer.awrite(mine, a_step(f"{turn}"))).is_held
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asteps(mine) for mine in looped))
+
+    holding = pool.submit(hold)
+    futures = [pool.submit(steps, mine) for mine in threaded]
+    asyncio.run(asyncio.wait_for(all_of_them(), 30))
+    for future in futures:
+        future.result(30)
+    is_over.set()
+    holding.result(10)
+    assert JournalEntry.objects.count() == 16 * 20
+    wait_until(lambda: not committer._is_led, message="the last leader to step down")
+    assert not committer._waiting and not committer._held

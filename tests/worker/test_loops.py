@@ -22,7 +22,7 @@ from django_durable.worker.loops.promote import Promote
 from django_durable.worker.loops.reap import Reap
 from django_durable.worker.loops.refill import LOW_WATER, Refill
 from django_durable.worker.loops.sweep import Sweep
-from tests.store.rows import beating, event_entry, fresh, journal_row, make_run, running, send, status_of
+from tests.store.rows import beating, child_entry, event_entry, fresh, journal_row, make_run, running, send, status_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -211,7 +211,7 @@ def test_fit_blocks_what_nobody_has_known_for_a_while(queue: Heard, travel: Trav
     run = make_run(workflow="gone.away", queued_at=timezone.now())
     # With no worker alive nobody could say what is known.
     beating(uuid4(), ago=timedelta(seconds=-3 * LEASE), workflows=["app.doubling"])
-    fit = Fit(queue)
+    fit = Fit(queue, ["default"])
     travel(2 * LEASE - 1)
     fit.tick()
     assert status_of(run) == "queued"
@@ -224,12 +224,23 @@ def test_fit_leaves_what_a_worker_knew_until_a_moment_ago(queue: Heard, travel: 
     run = make_run(workflow="gone.away")
     travel(2 * LEASE + 1)
     beating(uuid4(), ago=timedelta(seconds=-LEASE), workflows=["gone.away"])
-    Fit(queue).tick()
+    Fit(queue, ["default"]).tick()
     assert status_of(run) == "queued"
+
+
+def test_fit_lets_the_parent_go_on_of_a_child_that_nobody_knows_how_to_stop(queue: Heard, travel: Travel) -> None:
+    parent = make_run("waiting", waiting_on="child:child", wake_at=None)
+    journal_row(parent, child_entry())
+    asked = {"cancel_requested_at": timezone.now(), "workflow": "gone.away"}
+    child = make_run(parent_id=parent.pk, parent_path="child", **asked)
+    beating(uuid4(), ago=timedelta(seconds=-3 * LEASE), workflows=["app.doubling"])
+    travel(2 * LEASE + 1)
+    Fit(queue, ["default"]).tick()
+    assert (status_of(child), status_of(parent), queue.ids) == ("cancelled", "queued", [parent.pk])
 
 
 def test_fit_takes_up_what_has_come_back(queue: Heard) -> None:
     back = make_run("blocked", workflow="app.doubling", block_reason="unknown_workflow")
     other = make_run("blocked", workflow="gone.away", block_reason="unknown_workflow")
-    assert Fit(queue).tick() == 1
+    assert Fit(queue, ["default"]).tick() == 1
     assert (status_of(back), status_of(other), queue.ids) == ("queued", "blocked", [back.pk])

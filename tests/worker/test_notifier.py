@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID, uuid4
 
 import pytest
@@ -31,8 +31,8 @@ def queue() -> Heard:
 
 
 @pytest.fixture
-def notifier(db: PrivateDatabase, queue: Heard) -> Iterator[Notifier]:
-    notifier = Notifier(db, queue)
+def notifier(connect: Callable[[], PrivateDatabase], queue: Heard) -> Iterator[Notifier]:
+    notifier = Notifier(connect(), connect(), queue)
     notifier.begin()
     yield notifier
     notifier.stop()

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.db import connection
 
 from django_durable.core import clock
 from django_durable.core.journal import Write
 from django_durable.core.lease import Lease
 from django_durable.core.outcomes import Suspended
-from django_durable.models import JournalEntry
+from django_durable.models import JournalEntry, Run
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store import recovery
+from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
+from django_durable.worker import batch_writer
 from django_durable.worker.committer import Committer
 from django_durable.worker.heartbeat import Heartbeat
 from django_durable.worker.loops.sweep import Sweep
 from django_durable.worker.notifier import Notifier
 from django_durable.worker.slots import Slots
 from tests.processes import wait_until
+from tests.schedules.making import NIGHTLY, fire_loop, make_schedule, move_to, next_of, outcomes
 from tests.store.parallel import Hooked, row_locked
-from tests.store.rows import entries, event_entry, fresh, journal_row, make_run, running, send, step_entry
+from tests.store.rows import child_entry, entries, event_entry, fresh, journal_row, make_run, running, send, step_entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +61,35 @@ def test_a_write_whose_row_is_held_waits_for_a_later_batch(
         assert not waiting.done()
         assert (paths(lease), paths(other)) == ([], ["step"])
     assert waiting.result(10).is_held
+    assert paths(lease) == ["step"]
+    committer.close()
+
+
+def test_a_row_that_is_held_for_long_does_not_slow_down_the_commits_of_other_runs(
+    pool: ThreadPoolExecutor, lease: Lease, db: PrivateDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Almost all of their batches are without it: they neither wait for it nor ask whose it is."""
+    batches: list[set[UUID]] = []
+
+    def noting(db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]], **options: Any) -> Any:
+        batches.append({lease.run_id for lease, _ in writes})
+        return write_batch(db, writes, **options)
+
+    monkeypatch.setattr(batch_writer, "write_batch", noting)
+    committer, other = Committer(connect(), lambda *_: None), running(db).lease
+    with row_locked(connect(), lease.run_id):
+        waiting = pool.submit(committer.write, lease, Write(entries(step_entry())))
+        wait_until(lambda: batches, message="the first try")
+        began = clock.monotonic()
+        for turn in range(200):
+            assert committer.write(other, Write(entries(step_entry(f"{turn}")))).is_held
+        elapsed = clock.monotonic() - began
+        assert not waiting.done()
+        # Of each 50 milliseconds one batch, and a few more in the beginning.
+        assert sum(lease.run_id in batch for batch in batches) <= 6 + elapsed / 0.05
+    freed = clock.monotonic()
+    assert waiting.result(10).is_held
+    assert clock.monotonic() - freed < 1
     assert paths(lease) == ["step"]
     committer.close()
 
@@ -118,7 +152,7 @@ def test_a_parent_whose_row_is_held_keeps_nobody_else_waiting(db: PrivateDatabas
     for run in (held, other):
         journal_row(run, event_entry())
         send(run.pk)
-    notifier = Notifier(db, DatabaseQueue(), Notifier(connect(), DatabaseQueue()))
+    notifier = Notifier(db, connect(), DatabaseQueue())
     notifier.begin()
     with row_locked(connect(), held.pk):
         notifier.wake(held.pk)
@@ -128,3 +162,28 @@ def test_a_parent_whose_row_is_held_keeps_nobody_else_waiting(db: PrivateDatabas
         assert not notifier.is_idle
     wait_until(lambda: fresh(held).status == "queued", 5, "the held parent to be woken")
     notifier.stop()
+
+
+@pytest.mark.usefixtures("travel")
+def test_the_fire_loop_does_not_wait_for_a_parent_that_is_held(
+    db: PrivateDatabase, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A predecessor that it cancels may be somebody's child; the next sweep wakes that one."""
+    row, loop = make_schedule(overlap="cancel_previous"), fire_loop()
+    move_to(next_of(row))
+    loop.tick()
+    parent = make_run("waiting", waiting_on="child:inside", wake_at=None)
+    journal_row(parent, child_entry("inside"))
+    Run.objects.filter(workflow=NIGHTLY).update(parent_id=parent.pk, parent_path="inside")
+    move_to(next_of(row))
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 5000")
+    with row_locked(connect(), parent.pk):
+        loop.tick()
+        assert "the database refused" not in caplog.text
+        assert outcomes(row) == ["fired", "fired"]
+        assert sorted(run.status for run in Run.objects.filter(workflow=NIGHTLY)) == ["cancelled", "queued"]
+        assert fresh(parent).status == "waiting"
+    Sweep(db, DatabaseQueue()).tick()
+    assert fresh(parent).status == "queued"
+    connection.close()

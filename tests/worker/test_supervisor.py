@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -20,15 +22,18 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
 from django_durable.worker.process import WorkerOptions, WorkerProcess
-from django_durable.worker.supervisor import QUICK_DEATH_SECONDS, Child, Supervisor
+from django_durable.worker.spawning import Child, spawn
+from django_durable.worker.supervisor import QUICK_DEATH_SECONDS, Supervisor
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
-from tests.processes import Worker, wait_until
+from tests.processes import Worker, is_alive, wait_until
 from tests.store.rows import beating, fresh, running
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 KILLED = -9
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+"""Does not listen to its orders."""
 
 
 @pytest.fixture
@@ -237,7 +242,7 @@ def own_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def spawning(supervisor: Supervisor, then: Callable[[Fake], None]) -> list[Fake]:
+def spawning(supervisor: Supervisor, then: Callable[[Fake], object]) -> list[Fake]:
     """Who was spawned; ``then`` happens when the process is there and the supervisor does not know it yet."""
     spawned: list[Fake] = []
 
@@ -313,15 +318,84 @@ def test_a_signal_during_a_drain_closes_no_pipe_twice(supervisor: Supervisor, mo
     assert closed == [12345]
 
 
-def test_a_second_signal_kills_and_ends_at_once(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[int] = []
-    monkeypatch.setattr(os, "_exit", ended.append)
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The exit status with which the supervisor would have ended at once."""
+    statuses: list[int] = []
+    monkeypatch.setattr(os, "_exit", statuses.append)
+    return statuses
+
+
+def test_a_second_signal_kills_and_ends_at_once(supervisor: Supervisor, ended: list[int]) -> None:
     fake = Fake(supervisor, 0)
     supervisor._children = [fake.child]
     supervisor._on_signal(signal.SIGTERM, None)
     assert (ended, fake.poll()) == ([], None)
     supervisor._on_signal(signal.SIGINT, None)
     assert (ended, fake.returncode) == ([128 + signal.SIGINT], KILLED)
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_second_signal_during_a_spawn_kills_that_child_and_ends_at_once(processes: int, ended: list[int]) -> None:
+    """Left alone it would see that its supervisor has gone, and take its time to drain."""
+    supervisor = Supervisor(["never started"], processes)
+    spawned = spawning(supervisor, lambda fake: (terminate(), terminate()))
+    supervisor.run()
+    assert [fake.returncode for fake in spawned] == [KILLED]
+    assert ended == [128 + signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_second_signal_during_a_real_spawn_leaves_no_process(
+    ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids: list[int] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        """The process is there, and who starts it does not know yet."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            pids.append(self.pid)
+            terminate()
+            terminate()
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    Supervisor(SLEEPER, 1).run()
+    assert ended == [128 + signal.SIGTERM]
+    assert not is_alive(pids[0])
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_second_signal_that_interrupts_a_look_at_a_child_does_not_wait_for_that(
+    supervisor: Supervisor, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DEATH_SECONDS", 0.05)
+    child = spawn(SLEEPER, 0)
+    supervisor._children = [child]
+    with cast(Any, child.process)._waitpid_lock:
+        supervisor._on_signal(signal.SIGTERM, None)
+        supervisor._on_signal(signal.SIGTERM, None)
+    assert ended == [128 + signal.SIGTERM]
+    assert child.process.wait(5) == KILLED
+    os.close(child.orders)
+    os.close(child.reports)
+
+
+def test_a_second_signal_that_interrupts_a_line_of_the_log_ends_at_once_as_well(
+    supervisor: Supervisor, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any) -> None:
+        raise RuntimeError("reentrant call inside a stream")
+
+    monkeypatch.setattr(module.logger, "warning", refuse)
+    fake = Fake(supervisor, 0)
+    supervisor._children = [fake.child]
+    supervisor._on_signal(signal.SIGTERM, None)
+    with pytest.raises(RuntimeError, match="reentrant"):
+        supervisor._on_signal(signal.SIGTERM, None)
+    assert (ended, fake.returncode) == ([128 + signal.SIGTERM], KILLED)
 
 
 # --- with processes ----------------------------------------------------------------------------

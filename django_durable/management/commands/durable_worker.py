@@ -15,7 +15,8 @@ from ...worker.child import run_child
 from ...worker.logs import log_to_stderr
 from ...worker.process import WorkerOptions
 from ...worker.reloading import Watcher
-from ...worker.supervisor import CHILD_ENV, Supervisor, own_command
+from ...worker.spawning import CHILD_ENV, own_command
+from ...worker.supervisor import Supervisor
 
 
 class Command(BaseCommand):

@@ -12,6 +12,7 @@ from ...client.schedules import announce, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
 from ...core.journal import NewRun
+from ...exceptions import RunLocked
 from ...models import Schedule
 from ...queues.base import Queue
 from ...signals import run_cancelled
@@ -65,27 +66,28 @@ class Fire:
 
     def _fire_alone(self, one: Due) -> None:
         try:
-            self._fire(one)
-        except Error as error:
+            self.fire(one.schedule_id)
+        except (Error, RunLocked) as error:
             if not self._db.connection.is_usable():
                 raise
             # This row's statement only (a lock that was not to be had, say): it stays due.
             logger.warning("the database refused schedule %s, trying again: %s", one.schedule_id, error)
 
-    def _fire(self, one: Due) -> None:
+    def fire(self, schedule_id: int) -> bool:
+        """Fire what is due of one schedule. False: somebody else does, or has done it."""
         grace = 2 * durable_settings().REAP_SECONDS
-        fired = scheduling.fire(self._db, one.schedule_id, self._make_run, grace=grace, limit=INSTANTS)
+        fired = scheduling.fire(self._db, schedule_id, self._make_run, grace=grace, limit=INSTANTS)
         if fired is not None:
             log_fired(fired)
             self._tell(fired)
+        return fired is not None
 
     def _make_run(self, schedule: Schedule, instant: datetime) -> NewRun:
         return scheduled_run(self._code.known()[schedule.workflow], schedule, instant)
 
     def _tell(self, fired: Fired) -> None:
         self._queue.push(fired.ready)
-        for parent_id in {run.parent_id for run in fired.ended if run.parent_id is not None}:
-            self._queue.push(recovery.wake(self._db, parent_id))
+        self._queue.push(recovery.wake_parents(self._db, [run.parent_id for run in fired.ended]))
         announce_after_commit(self._db, run_cancelled, fired.ended)
         workflow = self._code.known()[fired.schedule.workflow]
         for instant, run in fired.started:

@@ -31,7 +31,7 @@ def maintenance(db: PrivateDatabase, queue: Queue, queues: Sequence[str], tell: 
     loops: list[Loop] = [
         Reap(db, queue, tell_of_suspects),
         Sweep(db, queue),
-        Fit(queue),
+        Fit(queue, queues),
         Isolate(db, queues, tell_of_suspects),
         code,
         Fire(queue, code),

@@ -1,0 +1,128 @@
+"""One batch and its commit: sent again, split, or lost, and told of once it is durable."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from django.db.utils import InterfaceError, OperationalError
+
+from ..core.journal import Write
+from ..core.lease import Lease
+from ..queues.ready import Ready
+from ..store.committing import Receipt, write_batch
+from ..store.database import PrivateDatabase
+from .submission import Submission
+
+logger = logging.getLogger("django_durable.worker")
+
+FIRST_BACK_OFF, LAST_BACK_OFF = 0.05, 1.0
+
+After = Callable[[Lease, Write, Receipt], None]
+"""Called for every durable write, off nobody's path for long."""
+InDoubt = Callable[[Lease, Write], None]
+"""Called for an outcome that is lost by all that can be seen here, and may yet be durable: the commit in which it was
+sent was never answered, and it would have given up the lease."""
+
+
+class BatchWriter:
+    """Used by one thread at a time."""
+
+    def __init__(self, db: PrivateDatabase, after: After, in_doubt: InDoubt, *, clears_suspicion: bool) -> None:
+        self._db = db
+        self._after = after
+        self._in_doubt = in_doubt
+        self._clears_suspicion = clears_suspicion
+
+    def commit(self, batch: Sequence[Submission]) -> None:
+        """Settle all of the batch, each run in it once, but for those whose row somebody holds; never raises."""
+        pause = FIRST_BACK_OFF
+        while batch := self._still_ours(batch):
+            try:
+                self._write(batch)
+                return
+            except Exception as error:
+                if not _is_out_of_reach(error):
+                    # Whatever it is: an error that left here would leave everybody who submits waiting for ever.
+                    self._split(batch, error)
+                    return
+                # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
+                logger.warning("the database refused a commit, trying again: %s", error)
+                for one in batch:
+                    one.is_in_doubt = True
+                self._db.close()
+                time.sleep(pause)
+                pause = min(pause * 2, LAST_BACK_OFF)
+
+    def _still_ours(self, batch: Sequence[Submission]) -> list[Submission]:
+        ours = []
+        for one in batch:
+            if one.lease.is_over:
+                one.settle(Receipt(is_lost=True))
+                self._tell_of_lost(one)
+            else:
+                ours.append(one)
+        return ours
+
+    def _write(self, batch: Sequence[Submission]) -> None:
+        writes = [(one.lease, one.write) for one in batch]
+        receipts = write_batch(self._db, writes, clears_suspicion=self._clears_suspicion)
+        done = [(one, receipts[one.lease.run_id]) for one in batch]
+        done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]
+        # All of them first: the commit has happened, whatever becomes of what comes after it.
+        for one, receipt in done:
+            one.settle(receipt)
+        for one, receipt in done:
+            if receipt.is_lost:
+                self._tell_of_lost(one)
+            else:
+                self._tell_of(one, receipt)
+
+    def _split(self, batch: Sequence[Submission], error: BaseException) -> None:
+        """A value that the database does not take must not fail its neighbours: halve until it is alone."""
+        if len(batch) == 1:
+            batch[0].settle(None, error)
+            return
+        middle = len(batch) // 2
+        self.commit(batch[:middle])
+        self.commit(batch[middle:])
+
+    # --- telling -------------------------------------------------------------------------------
+
+    def _tell_of(self, one: Submission, receipt: Receipt) -> None:
+        try:
+            if one.is_in_doubt:
+                _add_children(receipt, one.write)
+            self._after(one.lease, one.write, receipt)
+        except Exception:
+            # Out of here it would pass for a failed commit, and what is durable would be written again.
+            _note_failure(one)
+
+    def _tell_of_lost(self, one: Submission) -> None:
+        """Only an outcome gives up its lease: any other write that is lost now was not made before either."""
+        if one.is_in_doubt and one.write.outcome is not None:
+            try:
+                self._in_doubt(one.lease, one.write)
+            except Exception:
+                _note_failure(one)
+
+
+def _note_failure(one: Submission) -> None:
+    logger.exception("what follows a commit failed for run=%s", one.lease.run_id)
+
+
+def _add_children(receipt: Receipt, write: Write) -> None:
+    """If the first commit did happen, the second has inserted none of them, and its receipt tells of none."""
+    told = {run.id for run in receipt.ready}
+    receipt.ready += [Ready(one.id, one.queue, one.priority) for one in write.children if one.id not in told]
+
+
+def _is_out_of_reach(error: Exception) -> bool:
+    """The connection, or what it was connected to: the same batch may do next time."""
+    state = str(getattr(error.__cause__, "sqlstate", None) or "")
+    if isinstance(error, OperationalError | InterfaceError):
+        # SQLSTATE class 54, "program limit exceeded", would come back for ever.
+        return not state.startswith("54")
+    # We froze in a transaction, and the server ended it.
+    return state == "25P03"
