@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from ..core.codec import decode
 from ..core.executing import is_executing
 from ..core.states import TERMINAL, PayloadKind, Status
-from ..exceptions import ResultUnavailable, RunCancelled, RunFailed, RunNotFound
+from ..exceptions import PayloadUndecodable, ResultUnavailable, RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
 from ..store.database import Database
 from . import verbs
@@ -27,7 +27,10 @@ FIRST_POLL, LAST_POLL = 0.005, 0.25
 
 @dataclass(slots=True, frozen=True)
 class StepInfo:
-    """One journal entry, for people: ``error`` is a mapping with ``type``, ``message`` and ``traceback``."""
+    """One journal entry, for people: ``error`` is a mapping with ``type``, ``message`` and ``traceback``.
+
+    ``undecodable`` says what of ``value`` and ``error`` this code can no longer read, and why; that one is None then.
+    """
 
     path: str
     kind: str
@@ -37,6 +40,7 @@ class StepInfo:
     error: Any
     started_at: datetime
     finished_at: datetime | None
+    undecodable: str = ""
 
 
 class RunHandle(Generic[R]):
@@ -103,21 +107,9 @@ class RunHandle(Generic[R]):
         return None if text is None else decode(text)
 
     def steps(self) -> list[StepInfo]:
-        """The journal in order."""
+        """The journal in order. An entry that this code cannot read hides no other: see ``StepInfo.undecodable``."""
         entries = JournalEntry.objects.using(Database().alias).filter(run_id=self.id).order_by("seq")
-        return [
-            StepInfo(
-                path=entry.path,
-                kind=entry.kind,
-                status=entry.status,
-                attempts=entry.attempts,
-                value=None if entry.value is None else decode(entry.value),
-                error=None if entry.error is None else decode(entry.error),
-                started_at=entry.started_at,
-                finished_at=entry.finished_at,
-            )
-            for entry in entries
-        ]
+        return [_step_info(entry) for entry in entries]
 
     def why(self) -> Why:
         """Why the run is not running now and what will move it: one reason for programs, one sentence for people."""
@@ -179,12 +171,15 @@ class RunHandle(Generic[R]):
     # --- steering ------------------------------------------------------------------------------
 
     def cancel(self, reason: str = "", *, actor: str = "") -> None:
-        """Ask the run and its attached children to stop. Final for one that has not started."""
+        """Ask the run and its attached children to stop. Final for one that has not started. Raises RunLocked."""
         verbs.cancel_runs([self.id], reason=reason, actor=actor)
         self._run = None
 
     def resume(self, reason: str = "", *, actor: str = "") -> None:
-        """Let a paused, blocked, failed or cancelled run go on from its journal. Raises IllegalTransition."""
+        """Let a paused, blocked, failed or cancelled run go on from its journal.
+
+        Raises IllegalTransition, RunLocked.
+        """
         verbs.resume(self.id, reason=reason, actor=actor)
         self._run = None
 
@@ -203,6 +198,30 @@ class RunHandle(Generic[R]):
     ) -> None:
         """Send the run an event. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
         verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
+
+
+def _step_info(entry: JournalEntry) -> StepInfo:
+    value, no_value = _decoded("value", entry.value)
+    error, no_error = _decoded("error", entry.error)
+    return StepInfo(
+        path=entry.path,
+        kind=entry.kind,
+        status=entry.status,
+        attempts=entry.attempts,
+        value=value,
+        error=error,
+        started_at=entry.started_at,
+        finished_at=entry.finished_at,
+        undecodable="; ".join(filter(None, (no_value, no_error))),
+    )
+
+
+def _decoded(name: str, text: str | None) -> tuple[Any, str]:
+    """What the text stands for, or None and why it cannot be read."""
+    try:
+        return (None if text is None else decode(text)), ""
+    except PayloadUndecodable as error:
+        return None, f"{name}: {error.reason}"
 
 
 def get_run(run_id: UUID | str) -> RunHandle[Any]:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import redis
@@ -33,6 +33,23 @@ BANDS = ("high", "normal", "low")
 def band_of(priority: int) -> str:
     """Priorities are exact in the database and three bands here."""
     return "high" if priority > 0 else "low" if priority < 0 else "normal"
+
+
+class Health(NamedTuple):
+    """How the Redis of a queue is, None for what it keeps to itself, as some hosted ones do.
+
+    ``ping`` is in seconds, ``used_memory`` in bytes, ``policy`` what it does when its memory is full.
+    """
+
+    ping: float
+    version: str | None
+    policy: str | None
+    used_memory: int | None
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether it is known to throw keys away, so perhaps the lists of ready runs."""
+        return self.policy not in (None, "noeviction")
 
 
 class RedisQueue:
@@ -94,6 +111,16 @@ class RedisQueue:
             return sum(client.llen(self._key(queue, band)) for band in BANDS)
 
         return self._guarded("length", count, 0) if self.gives_hints else 0
+
+    def health(self) -> Health:
+        """Ask Redis how it is. For people: raises redis.RedisError where it does not answer."""
+        client = self._client(HANG_SECONDS)
+        client.ping()  # connects
+        begun = clock.monotonic()
+        client.ping()
+        ping = clock.monotonic() - begun
+        info = client.info()
+        return Health(ping, info.get("redis_version"), info.get("maxmemory_policy"), info.get("used_memory"))
 
     def close(self) -> None:
         self._closed.set()

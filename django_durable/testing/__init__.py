@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .asserting import assert_enqueued, assert_not_enqueued, assert_step_ran
+    from .asserting import assert_enqueued, assert_fired, assert_not_enqueued, assert_step_ran
     from .crashing import crash_after
     from .errors import NotDeterministic, NotIdle, StepNotReached
     from .replaying import force_replay
@@ -20,6 +20,7 @@ __all__ = [
     "TravelClock",
     "arun_until_idle",
     "assert_enqueued",
+    "assert_fired",
     "assert_not_enqueued",
     "assert_step_ran",
     "crash_after",

@@ -9,7 +9,7 @@ from uuid import UUID
 from ..client.handle import RunHandle, get_run
 from ..core.states import Kind, PayloadKind
 from ..exceptions import InvalidInput, PayloadUndecodable
-from ..models import Payload, Run
+from ..models import Fire, Payload, Run, Schedule
 from ..store.database import Database
 from ..workflows.definition import Workflow
 from ..workflows.registry import get_workflow
@@ -57,6 +57,49 @@ def assert_step_ran(run: AnyRun, step: str, times: int | None = 1) -> None:
             f"Step {step!r} of {handle.workflow} ran {ran} times, not {'at least once' if times is None else times}. "
             f"The run is {handle.status}; its steps: {journal or 'none'}."
         )
+
+
+def assert_fired(workflow: AnyWorkflow, times: int | None = 1, *, schedule: str | None = None) -> list[RunHandle[Any]]:
+    """The schedules of ``workflow`` (or of its name) have started ``times`` runs; their handles, the oldest first.
+
+    ``times=None``: any number but none. ``schedule``: only the one of that name counts.
+    """
+    found = _resolve(workflow)
+    rows = _schedules(found, schedule)
+    fires = Fire.objects.using(Database().alias).filter(schedule__in=rows).order_by("scheduled_for")
+    ran = [RunHandle[Any](run_id) for run_id in fires.values_list("run_id", flat=True) if run_id is not None]
+    if len(ran) != times and not (times is None and ran):
+        raise AssertionError(
+            f"Schedules of {found.name} have started {len(ran)} run{'s' * (len(ran) != 1)}, "
+            f"not {'at least one' if times is None else times}. " + " ".join(f"{_history(row)}." for row in rows)
+        )
+    return ran
+
+
+# --- schedules -------------------------------------------------------------------------------
+
+
+def _schedules(workflow: Workflow[Any, Any], name: str | None) -> list[Schedule]:
+    """Raises AssertionError where there is none: it could not have fired, whatever the test has done."""
+    rows = list(Schedule.objects.using(Database().alias).filter(workflow=workflow.name).order_by("name"))
+    if not rows:
+        raise AssertionError(
+            f"There is no schedule of {workflow.name} yet. Those in code are made by run_until_idle() within travel()."
+        )
+    chosen = [row for row in rows if name in (None, row.name)]
+    if not chosen:
+        raise AssertionError(
+            f"No schedule of {workflow.name} is called {name!r}, only {', '.join(repr(row.name) for row in rows)}."
+        )
+    return chosen
+
+
+def _history(row: Schedule) -> str:
+    """What has become of a schedule's instants, the latest ones."""
+    fires = Fire.objects.using(Database().alias).filter(schedule=row).order_by("-scheduled_for")[:SHOWN]
+    told = [f"{fire.outcome} at {fire.scheduled_for}" for fire in reversed(fires)]
+    told.append(row.problem or (f"next at {row.next_fire_at}" if row.enabled else "disabled"))
+    return f"{row.name!r} ({row.expression} {row.timezone}): {', '.join(told)}"
 
 
 # --- inputs ----------------------------------------------------------------------------------

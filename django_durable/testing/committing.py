@@ -10,6 +10,7 @@ from ..core.executing import outside_run
 from ..core.journal import Entry, Write
 from ..core.lease import Lease
 from ..core.unwinding import Unwind
+from ..executor.undisturbed import undisturbed
 from ..store.claiming import Claim
 from ..store.committing import Receipt, write_batch
 from ..store.database import Database
@@ -52,7 +53,7 @@ class AttemptCommit:
         return receipt
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
-        return await sync_to_async(self.write, thread_sensitive=True)(lease, write)
+        return await undisturbed(sync_to_async(self.write, thread_sensitive=True)(lease, write))
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         self._suffer(interruption.after(self._claim, write) for interruption in active())

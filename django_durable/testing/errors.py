@@ -15,8 +15,9 @@ class NotIdle(DurableError, AssertionError):
         self.claims, self.workflow, self.run_id, self.of_run = claims, workflow, run_id, of_run
         super().__init__(
             f"Still not idle after {claims} claims, {of_run} of them of run {run_id} of {workflow}, the last one. "
-            "Does it wake itself, or start itself anew, for ever? An endless loop of sleeps never ends with "
-            "skip_waits=True: move the clock with travel() instead. Give max_claims=… if this many are meant."
+            "Does it wake itself, or start itself anew, for ever? Does a schedule make up for so many instants? "
+            "An endless loop of sleeps never ends with skip_waits=True: move the clock with travel() instead. "
+            "Give max_claims=… if this many are meant."
         )
 
 

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .travelling import TravelClock
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    has_pytest_django = config.pluginmanager.hasplugin("django")
+    config.pluginmanager.register(WithDatabase() if has_pytest_django else WithoutDatabase(), "durable-run-until-idle")
+
+
 @pytest.fixture
 def durable_clock() -> Iterator[TravelClock]:
     """The clock of a ``travel()`` block around the test: ``durable_clock.advance(hours=2)``."""
@@ -25,15 +30,31 @@ def durable_clock() -> Iterator[TravelClock]:
         yield clock
 
 
-@pytest.fixture
-def run_until_idle(request: pytest.FixtureRequest) -> Callable[..., int]:
-    """``django_durable.testing.run_until_idle``; with pytest-django it brings the database, as ``db`` does."""
-    _require_django()
-    from .running import run_until_idle as function
+class WithDatabase:
+    """The fixture where pytest-django is loaded."""
 
-    if request.config.pluginmanager.hasplugin("django"):
-        request.getfixturevalue("db")
-    return function
+    # By name in the signature: pytest-django makes the databases of which it reads in signatures and marks, before
+    # any fixture runs. A test that only asked for one later would work on the project's own database.
+    @pytest.fixture
+    def run_until_idle(self, db: None) -> Callable[..., int]:
+        """``django_durable.testing.run_until_idle``, with the database, as ``db`` brings it."""
+        return _function()
+
+
+class WithoutDatabase:
+    """The fixture where pytest-django is not loaded: whoever sets Django up brings the database."""
+
+    @pytest.fixture
+    def run_until_idle(self) -> Callable[..., int]:
+        """``django_durable.testing.run_until_idle``."""
+        return _function()
+
+
+def _function() -> Callable[..., int]:
+    _require_django()
+    from .running import run_until_idle
+
+    return run_until_idle
 
 
 def _require_django() -> None:

@@ -12,6 +12,7 @@ from ..store.database import Database
 from ..workflows.registry import workflows
 from .attempting import next_turn, work
 from .idling import Limit, skip_wait, sweep, without_queue
+from .scheduling import Schedules
 from .travelling import within_travel
 
 MAX_CLAIMS = 10_000
@@ -20,8 +21,11 @@ MAX_CLAIMS = 10_000
 def run_until_idle(skip_waits: bool = False, *, max_claims: int = MAX_CLAIMS) -> int:
     """Work whatever is due, in this thread and on its connection, until nothing is; the number of claims.
 
-    With ``skip_waits`` the clock jumps to the next wake whenever only time is waited for; outside of ``travel()`` it is
+    With ``skip_waits`` the clock jumps to the next wake whenever runs only wait for time; outside of ``travel()`` it is
     put back at the end. Raises NotIdle after ``max_claims`` claims, or a tenth of them of one run.
+
+    Inside of ``travel()`` schedules fire too, as ``overlap`` and ``catch_up`` say: those that were due when the call
+    began. Their next instants are nobody's wait: no jump goes to one, and what a jump passes fires at the next call.
     """
     if is_executing():
         raise ContextMisuse("run_until_idle() belongs in a test, not in a workflow or in a step of it.")
@@ -35,13 +39,15 @@ async def arun_until_idle(skip_waits: bool = False, *, max_claims: int = MAX_CLA
 
 
 def _run(db: Database, known: tuple[str, ...], limit: Limit, skip_waits: bool) -> int:
+    schedules = Schedules(db)
+    schedules.plan()
     has_jumped = False
     while True:
         if turn := next_turn(db, known):
             work(db, turn)
             limit.count(turn.claim)
             has_jumped = False
-        elif not sweep(db):
+        elif not sweep(db) and not schedules.fire():
             # Where a jump has brought nothing, another one will not: somebody else holds the run.
             if not skip_waits or has_jumped or not skip_wait(db, known):
                 return limit.claims

@@ -12,14 +12,20 @@ from django.utils import timezone
 from ..core import clock
 
 MILLISECOND = timedelta(milliseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 _open: list[TravelClock] = []
 
 
 class TravelClock:
-    """What ``travel()`` gives: moves the time of everything in this process that it speaks of."""
+    """What ``travel()`` gives: moves the time of everything in this process that it speaks of.
 
-    def __init__(self) -> None:
+    ``planned_until``: up to when schedules have been looked at, so that what is new since then is planned from there.
+    None: they do not fire.
+    """
+
+    def __init__(self, *, schedules: bool) -> None:
+        self.planned_until = _planned_so_far() if schedules else None
         self._has_moved = bool(_open)
 
     def now(self) -> datetime:
@@ -34,14 +40,20 @@ class TravelClock:
         self._shift(step)
 
     def move_to(self, when: datetime) -> None:
-        """Go to ``when`` (aware). The first move of the outermost block may go back, every other only ahead."""
+        """Go to ``when`` (aware). The first move of the outermost block may go back, every other only ahead.
+
+        As a first move it sets the scene: a schedule's instant at ``when`` is due, and none before it was missed.
+        """
         if when.tzinfo is None:
             raise TypeError(f"move_to takes an aware datetime, not {when!r}.")
         step = when - self.now()
         if step < timedelta(0) and self._has_moved:
             raise ValueError(f"Time goes only ahead: it is {self.now()} already, and you asked for {when}.")
+        sets_the_scene = not self._has_moved
         # SQLite knows milliseconds: without one more its clock could still be short of `when`.
         self._shift(step + MILLISECOND)
+        if sets_the_scene and self.planned_until is not None:
+            self.planned_until = when - MICROSECOND
 
     def _shift(self, step: timedelta) -> None:
         if not _open or _open[-1] is not self:
@@ -55,14 +67,26 @@ def shift(step: timedelta) -> None:
     clock.set_offset(-(-(clock.offset() + step) // MILLISECOND) * MILLISECOND)
 
 
+def _planned_so_far() -> datetime:
+    """Since when the schedules of a block that is about to be opened count."""
+    outer = traveller()
+    return (outer and outer.planned_until) or clock.utcnow()
+
+
+def traveller() -> TravelClock | None:
+    """The clock of the innermost open ``travel()`` block."""
+    return _open[-1] if _open else None
+
+
 @contextmanager
-def travel() -> Iterator[TravelClock]:
+def travel(*, schedules: bool = True) -> Iterator[TravelClock]:
     """A clock to move: django_durable's Python and SQL and ``django.utils.timezone.now`` follow it.
 
-    At the end of the block the time is what it was when the block began.
+    Within the block ``run_until_idle`` also fires the schedules that have come due, unless ``schedules=False``. At the
+    end of the block the time is what it was when the block began.
     """
     before = clock.offset()
-    travelling = TravelClock()
+    travelling = TravelClock(schedules=schedules)
     _open.append(travelling)
     try:
         with patch.object(timezone, "datetime", _MovedDatetime):
@@ -74,11 +98,11 @@ def travel() -> Iterator[TravelClock]:
 
 @contextmanager
 def within_travel() -> Iterator[None]:
-    """The open ``travel()`` block, or one for this block alone."""
+    """The open ``travel()`` block, or one for this block alone, of which schedules learn nothing."""
     if _open:
         yield
     else:
-        with travel():
+        with travel(schedules=False):
             yield
 
 

@@ -21,7 +21,7 @@ from django_durable.exceptions import (
     RunFailed,
     RunNotFound,
 )
-from django_durable.models import Payload, Run, Worker
+from django_durable.models import JournalEntry, Payload, Run, Worker
 from django_durable.testing import run_until_idle
 
 pytestmark = pytest.mark.contract
@@ -82,6 +82,30 @@ def test_steps() -> None:
     assert second.finished_at is not None
     assert first.started_at <= second.started_at <= second.finished_at
     assert abs(first.started_at - run.run.created_at) < timedelta(seconds=60)
+
+
+@in_database
+def test_an_entry_that_cannot_be_read_hides_no_other() -> None:
+    """A class that the code no longer has, text that was damaged."""
+    run = order.enqueue("fail")
+    run_until_idle()
+    journal = JournalEntry.objects.filter(run_id=run.id)
+    journal.filter(path="reserve").update(value='{"$":"gone.Receipt","v":{}}')
+    journal.filter(path="pay").update(error='{"type":')
+    first, second = run.steps()
+    assert (first.path, first.status, first.attempts, first.value, first.error) == (
+        "reserve",
+        "succeeded",
+        1,
+        None,
+        None,
+    )
+    assert first.undecodable.startswith("value: ")
+    assert "gone.Receipt" in first.undecodable
+    assert (second.path, second.status, second.value, second.error) == ("pay", "failed", None, None)
+    assert second.undecodable.startswith("error: damaged text")
+    journal.filter(path="pay").update(error=None)
+    assert [step.undecodable == "" for step in run.steps()] == [False, True]
 
 
 @in_database

@@ -105,6 +105,12 @@ def key_of_another_workflow() -> tuple[UUID, str]:
     return run.pk, "not a run of app.sleepy, whose idempotency key names it"
 
 
+def key_without_run() -> tuple[UUID, str]:
+    gone = uuid4()
+    a_key(gone)
+    return gone, "no run, but an idempotency key of app.doubling names it"
+
+
 def child_without_parent() -> tuple[UUID, str]:
     child = a_run(status="queued", parent=sound())
     execute(f"UPDATE {RUN} SET parent_id = %s WHERE id = %s", uuid4(), child.pk)
@@ -170,6 +176,7 @@ PLANTS: list[tuple[str, Plant]] = [
     ("I8", same_path),
     ("I13", two_runs_for_a_key),
     ("I13", key_of_another_workflow),
+    ("I13", key_without_run),
     ("I18", child_without_parent),
     ("I22", waits_for_nothing),
     ("I22", waits_for_a_child_that_is_not),

@@ -51,6 +51,7 @@ def test_all_is_well(call: Call, backend: str) -> None:
     assert [one["id"] for one in data["runs"]["workers"]] == [str(worker.pk)]
     [queue] = data["runs"]["queues"]
     assert (queue["queue"], queue["ready"]) == ("default", 1)
+    assert queue["in_redis"] == (0 if queue_kind() == "redis" else None)
     assert data["redis"]["used"] is (queue_kind() == "redis")
     assert call("durable_doctor").out.endswith("All is well.\n")
 

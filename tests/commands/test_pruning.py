@@ -12,9 +12,11 @@ from django.utils import timezone
 
 from django_durable.models import Fire, IdempotencyKey, Run, Schedule, Worker
 from django_durable.store import pruning, transitions
+from django_durable.store.auditing import Verb
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.pruning import Pruned, Retention, prune, retention
-from django_durable.store.transitions import Verb
+from django_durable.testing import run_until_idle, travel
+from tests.app.workflows import doubling
 from tests.commands.rows import a_process, a_run, everything_of, with_belongings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
@@ -118,6 +120,48 @@ def test_a_child_whose_parent_is_gone_begins_a_tree() -> None:
     child = a_run(age=40 * DAYS, parent=a_run(age=41 * DAYS))
     Run.objects.filter(pk=child.parent_id).delete()
     assert walk().runs == 1
+
+
+# --- idempotency keys --------------------------------------------------------------------------
+
+
+def key_of(run: Run, expires: timedelta) -> IdempotencyKey:
+    made: IdempotencyKey = IdempotencyKey.objects.create(
+        workflow=run.workflow,
+        key=str(run.pk),
+        key_hash=str(run.pk),
+        run_id=run.pk,
+        input_hash="h",
+        expires_at=timezone.now() + expires,
+    )
+    return made
+
+
+def test_a_run_stays_as_long_as_its_key_stands() -> None:
+    """Else who uses the key again within the time that was promised would start it twice, or find nothing."""
+    kept, gone = with_belongings(a_run(age=40 * DAYS)), a_run(age=40 * DAYS)
+    child = a_run(age=39 * DAYS, parent=kept)
+    key_of(kept, timedelta(minutes=1))
+    key_of(gone, -timedelta(minutes=1))
+    assert walk().runs == 1
+    assert left() == {kept.pk, child.pk}
+    IdempotencyKey.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+    assert walk().runs == 2
+
+
+def test_an_enqueue_finds_its_run_although_retention_is_shorter_than_its_key() -> None:
+    keep = Retention(DAYS.total_seconds(), {})
+    start = doubling.using(idempotency_key="order-42", idempotency_ttl=7 * DAYS).enqueue
+    with travel() as clock:
+        run = start(21)
+        run_until_idle()
+        clock.advance(days=6)
+        assert walk(keep=keep).runs == 0
+        again = start(21)
+        assert (again, again.result(timeout=0)) == (run, 42)
+        clock.advance(days=2)
+        assert walk(keep=keep).runs == 1
+        assert start(21) != run
 
 
 # --- bounds ------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 from django_durable import get_run
 from django_durable.models import Audit, Event
 from django_durable.store import transitions
+from django_durable.store.auditing import Verb
 from django_durable.store.database import Database
-from django_durable.store.transitions import Verb
 from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling, failing, listening, sleepy
 from tests.commands.conftest import Call
@@ -72,6 +72,12 @@ def test_event(call: Call) -> None:
     assert run.result() == [{"box": 3}, None]
     entry = Audit.objects.get(run_id=run.id)
     assert (entry.verb, entry.actor, entry.reason) == ("send_event", ME, "packed")
+
+
+def test_the_reason_for_an_event_is_audited(call: Call) -> None:
+    run = listening.enqueue()
+    assert call("durable_event", run.id, "packed", "--reason", "told by telephone").failed is None
+    assert Audit.objects.get(run_id=run.id).reason == "packed: told by telephone"
 
 
 def test_an_event_with_a_key_is_sent_once(call: Call) -> None:

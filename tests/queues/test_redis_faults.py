@@ -91,6 +91,13 @@ def test_while_redis_is_down_nobody_can_tell_the_length(queue: RedisQueue, redis
     assert queue.gives_hints is False
 
 
+def test_the_health_of_a_redis_that_is_down_cannot_be_told(queue: RedisQueue, redis_server: RedisServer):
+    """Whoever asks for it is a person: other calls hide the error, this one tells it."""
+    redis_server.kill()
+    with pytest.raises(redis_queue.redis.ConnectionError):
+        queue.health()
+
+
 def test_a_closed_queue_does_not_wait_for_redis(queue: RedisQueue, redis_server: RedisServer):
     redis_server.kill()
     queue.pop(["default"], 10, 0.01)
@@ -197,6 +204,15 @@ def test_a_push_to_a_redis_that_does_not_answer_gives_up_soon(queue: RedisQueue,
     assert took < PUSH_LIMIT
     # And the next ones do not even try.
     assert timed(lambda: queue.push([ready()]))[1] < 0.05
+
+
+def test_the_health_of_a_redis_that_does_not_answer_cannot_be_told(
+    queue: RedisQueue, hung: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(redis_queue, "HANG_SECONDS", 0.2)
+    hung()
+    with pytest.raises(redis_queue.redis.TimeoutError):
+        queue.health()
 
 
 def test_a_pop_from_a_redis_that_does_not_answer_gives_up_and_the_database_is_asked(
@@ -329,3 +345,29 @@ def test_threads_may_push_at_once(queue: RedisQueue):
         list(pool.map(push, runs))
     assert queue.length("default") == 160
     assert set(queue.pop(["default"], 1000, 1)) == {run.id for mine in runs for run in mine}
+
+
+# --- health ----------------------------------------------------------------------------------
+
+
+def test_health(queue: RedisQueue):
+    health = queue.health()
+    assert 0 < health.ping < 1
+    assert health.version is not None
+    assert int(health.version.partition(".")[0]) >= 6
+    assert health.used_memory is not None
+    assert health.used_memory > 0
+    assert (health.policy, health.may_evict) == ("noeviction", False)
+
+
+@pytest.mark.parametrize(("policy", "may_evict"), [("allkeys-lru", True), ("volatile-ttl", True), (None, False)])
+def test_a_redis_that_may_throw_the_queue_away(policy: str | None, may_evict: bool):
+    assert redis_queue.Health(0.001, "7.2.4", policy, None).may_evict is may_evict
+
+
+def test_health_is_asked_for_while_the_queue_leaves_redis_alone(queue: RedisQueue):
+    """After a failure pushes and pops do so for a while; a person wants to know how it is now."""
+    client().set(KEY, "a string")
+    queue.push([ready()])
+    assert not queue.gives_hints
+    assert queue.health().version

@@ -7,10 +7,14 @@ import pytest
 from tests.testing.flows import calls
 
 
-@pytest.fixture(params=["db", "transactional_db"])
-def any_db(request: pytest.FixtureRequest) -> None:
+@pytest.fixture(
+    params=[
+        pytest.param("TestCase", marks=pytest.mark.django_db),
+        pytest.param("TransactionTestCase", marks=pytest.mark.django_db(transaction=True)),
+    ]
+)
+def any_db() -> None:
     """Inside a transaction, as in a TestCase, and outside of one, as in a TransactionTestCase."""
-    request.getfixturevalue(request.param)
 
 
 @pytest.fixture(autouse=True)

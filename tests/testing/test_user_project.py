@@ -42,7 +42,7 @@ def database() -> str:
 
 def test_manage_py_test() -> None:
     output = run("-W", "error", "manage.py", "test", "--noinput", PROJECT_DATABASE=database())
-    assert "Ran 12 tests" in output
+    assert "Ran 16 tests" in output
     assert "OK" in output
 
 
@@ -50,7 +50,14 @@ def test_pytest() -> None:
     output = run(
         "-m", "pytest", "-p", "no:cacheprovider", "shop/pytests.py", "shop/tests.py", PROJECT_DATABASE=database()
     )
-    assert "17 passed" in output
+    assert "21 passed" in output
+
+
+def test_pytest_of_a_single_test() -> None:
+    """Whether a test database is made at all, pytest-django decides before the first fixture runs."""
+    test = "shop/pytests.py::test_the_fixture_brings_the_database"
+    output = run("-m", "pytest", "-p", "no:cacheprovider", test, PROJECT_DATABASE=database())
+    assert "1 passed" in output
 
 
 def test_pytest_without_django() -> None:

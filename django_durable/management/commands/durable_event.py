@@ -20,9 +20,12 @@ class Command(BaseCommand):
         parser.add_argument("name", metavar="NAME", help="the event's name")
         parser.add_argument("--payload", default="null", metavar="JSON", help="what ctx.wait_for_event returns")
         parser.add_argument("--key", help="idempotency key: the same key sends once")
+        parser.add_argument("--reason", default="", help="kept in the audit")
 
     def handle(self, *args: Any, **options: Any) -> None:
         payload = read_json(options["payload"], "--payload")
         with clear_errors():
-            get_run(options["id"]).send_event(options["name"], payload, options["key"], actor=actor())
+            get_run(options["id"]).send_event(
+                options["name"], payload, options["key"], reason=options["reason"], actor=actor()
+            )
         self.stdout.write(f"{options['id']} was sent {options['name']!r}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
+from contextlib import closing
 
 from ....conf import durable_settings
 from ....queues.current import queue_kind
@@ -14,25 +13,22 @@ def examine_redis(section: Section) -> None:
     if queue_kind() != "redis":
         section.facts = {"used": False}
         return
-    from django_redis import get_redis_connection
+    # Here, because with the database queue no Redis client need be installed.
+    from ....queues.redis import RedisQueue
 
-    client: Any = get_redis_connection(durable_settings().REDIS_CACHE)
-    client.ping()
-    begun = time.perf_counter()
-    client.ping()
-    ping = time.perf_counter() - begun
-    info = client.info()
-    policy = info.get("maxmemory_policy", "unknown")
+    settings = durable_settings()
+    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as queue:
+        health = queue.health()
     section.facts = {
         "used": True,
-        "cache": durable_settings().REDIS_CACHE,
-        "version": info.get("redis_version"),
-        "ping_ms": round(ping * 1000, 3),
-        "maxmemory_policy": policy,
-        "used_memory_bytes": info.get("used_memory"),
+        "cache": settings.REDIS_CACHE,
+        "version": health.version,
+        "ping_ms": round(health.ping * 1000, 3),
+        "maxmemory_policy": health.policy or "unknown",
+        "used_memory_bytes": health.used_memory,
     }
-    if policy not in ("noeviction", "unknown"):
+    if health.may_evict:
         section.notes.append(
-            f"Redis evicts keys when its memory is full ({policy}): no run is lost, but runs start late. "
+            f"Redis evicts keys when its memory is full ({health.policy}): no run is lost, but runs start late. "
             "Set maxmemory-policy to noeviction."
         )

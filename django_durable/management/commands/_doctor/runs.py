@@ -8,7 +8,7 @@ from typing import Any
 from ....client import listing
 from ....conf import durable_settings
 from ....models import Worker
-from ....queues.current import current_queue
+from ....queues.current import current_queue, queue_kind
 from .._shell import iso, plural
 from .database import database_now
 from .section import Section
@@ -89,6 +89,8 @@ def _queue(depth: listing.QueueDepth, now: datetime) -> dict[str, Any]:
 
 
 def _length(queue: str) -> int | None:
+    if queue_kind() != "redis":
+        return None
     try:
         return current_queue().length(queue)
     except Exception:

@@ -1,14 +1,16 @@
 """For `manage.py test`: nothing but Django's own test cases."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
+from django_durable.models import Schedule
 from django_durable.testing import (
     NotDeterministic,
     arun_until_idle,
     assert_enqueued,
+    assert_fired,
     assert_step_ran,
     crash_after,
     force_replay,
@@ -16,7 +18,7 @@ from django_durable.testing import (
     travel,
 )
 from shop.models import Order
-from shop.workflows import careless, fulfil_order, remind_customer
+from shop.workflows import careless, count_orders, fulfil_order, remind_customer
 
 
 class OrderTests:
@@ -52,12 +54,30 @@ class OrderTests:
         with travel() as clock:
             run_until_idle()
             clock.advance(days=6)
-            self.assertEqual(run_until_idle(), 0)
+            run_until_idle()
+            self.order.refresh_from_db()
+            self.assertIsNone(self.order.reminded_at)
             clock.advance(days=1)
-            self.assertEqual(run_until_idle(), 1)
+            run_until_idle()
             self.order.refresh_from_db()
             self.assertLess(abs(timezone.now() - self.order.reminded_at), timedelta(minutes=1))
         self.assertGreater(self.order.reminded_at - timezone.now(), timedelta(days=6))
+
+    def test_the_orders_are_counted_every_morning(self):
+        with travel() as clock:
+            clock.move_to(datetime(2030, 1, 1, tzinfo=UTC))
+            for _ in range(3):
+                clock.advance(days=1)
+                self.assertEqual(run_until_idle(), 1)
+        self.assertEqual([run.result() for run in assert_fired(count_orders, times=3)], [1, 1, 1])
+
+    def test_time_passes_for_runs_alone(self):
+        remind_customer.enqueue(self.order.pk)
+        with travel(schedules=False) as clock:
+            self.assertEqual(run_until_idle(), 1)
+            clock.advance(days=7)
+            self.assertEqual(run_until_idle(), 1)
+        self.assertFalse(Schedule.objects.exists())
 
     def test_replays(self):
         run = fulfil_order.enqueue(self.order.pk)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from django.db.models import F
 from django.utils import timezone
 
-from django_durable import durable_workflow
+from django_durable import Cron, durable_workflow
 from shop.models import Order
 
 
@@ -39,3 +39,8 @@ async def remind_customer(ctx, order_id: int):
 def careless(ctx):
     ctx.step(f"save {uuid.uuid4()}", int)
     ctx.step("end", int)
+
+
+@durable_workflow(cron=Cron("0 6 * * *", timezone="Europe/Berlin"))
+def count_orders(ctx):
+    return ctx.step("count", Order.objects.count)
