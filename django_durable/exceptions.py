@@ -116,6 +116,21 @@ class IllegalTransition(DurableError):
         super().__init__(f"Run {run_id} is {status}: it cannot be {verb}.")
 
 
+class RunLocked(DurableError):
+    """Another transaction that is still open holds rows that were waited for; ``run_ids`` are the runs they belong to.
+
+    What the call had changed in the runs that it took together with these is undone; it may be made again.
+    """
+
+    def __init__(self, run_ids: Sequence[UUID], seconds: float) -> None:
+        self.run_ids, self.seconds = list(run_ids), seconds
+        more = f" (and {len(self.run_ids) - 1} more)" if len(self.run_ids) > 1 else ""
+        super().__init__(
+            f"Run {self.run_ids[0]}{more} is held by another transaction that has not ended within {seconds:g} s. "
+            "Try again when it has, and keep transactions that act on runs short."
+        )
+
+
 # --- inside a workflow -----------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Run
 from .confirming import Question, ask
 from .forms import ACTION_MOST, SelectionForm
-from .verbs import CANCEL, RESUME, RunVerb, eligible
+from .verbs import CANCEL, RESUME, RunVerb, carry_out, eligible
 
 
 @admin.action(permissions=[CANCEL.permission], description=_("Cancel selected %(verbose_name_plural)s"))
@@ -41,9 +41,7 @@ def _act(
     if not form.is_valid():
         return _ask(verb, action, model_admin, request, named, form)
     ids = list(eligible(verb, named).values_list("pk", flat=True))
-    count = verb.perform(ids, user=request.user, reason=form.cleaned_data["reason"])  # type: ignore[arg-type]
-    level = messages.SUCCESS if count else messages.WARNING
-    model_admin.message_user(request, verb.done % {"count": count}, level)
+    carry_out(verb, ids, model_admin, request, form.cleaned_data["reason"])
     return None
 
 

@@ -18,7 +18,7 @@ from ..store.database import Database
 from .confirming import Question, ask, named, page
 from .forms import EventForm, ReasonForm
 from .permissions import may
-from .verbs import CANCEL, RESUME, RunVerb, eligible, send_event
+from .verbs import CANCEL, RESUME, RunVerb, carry_out, eligible, send_event
 
 
 def cancel(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -60,10 +60,7 @@ def _steer(verb: RunVerb, model_admin: Any, request: HttpRequest, run_id: UUID) 
     if not form.is_valid():
         question = Question(verb, [run], form, back=run_url(model_admin, run), hidden={})
         return ask(model_admin, request, question)
-    reason = form.cleaned_data["reason"]
-    count = verb.perform([run.pk], user=request.user, reason=reason)  # type: ignore[arg-type]
-    level = messages.SUCCESS if count else messages.WARNING
-    model_admin.message_user(request, verb.done % {"count": count}, level)
+    carry_out(verb, [run.pk], model_admin, request, form.cleaned_data["reason"])
     return HttpResponseRedirect(run_url(model_admin, run))
 
 

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..client import verbs
 from ..core.states import LIVE, Status
+from ..exceptions import RunLocked
 from ..models import Run
 from ..store.database import Database
+from ..store.locking import brief_lock, locked
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -41,12 +45,16 @@ class RunVerb:
     act: Callable[..., object]
 
     def perform(self, run_ids: Iterable[UUID], *, user: AbstractBaseUser, reason: str) -> int:
-        """Do it to those that are still eligible; to how many it was done. Audit and LogEntry come with it."""
+        """Do it to those that are still eligible; to how many it was done. Audit and LogEntry come with it.
+
+        Raises RunLocked; what was done before, to other runs, stands.
+        """
         db = Database()
         ids, count = sorted(run_ids), 0
         for start in range(0, len(ids), AT_ONCE):
-            with db.transaction():
-                done = self._perform(db, ids[start : start + AT_ONCE], user.get_username(), reason)
+            some = ids[start : start + AT_ONCE]
+            with brief_lock(db, some):
+                done = self._perform(db, some, user.get_username(), reason)
                 write_down(user, done, self.label, reason)
             count += len(done)
         return count
@@ -54,10 +62,19 @@ class RunVerb:
     def _perform(self, db: Database, ids: list[UUID], actor: str, reason: str) -> list[Run]:
         runs = Run.objects.using(db.alias)
         # Locked first (in the engine's order): only so are those that we write down those that we changed.
-        eligible = runs.filter(self.eligible, pk__in=ids).select_for_update(no_key=True).order_by("pk")
-        found = list(eligible.values_list("pk", flat=True))
+        found = [run.pk for run in locked(db, runs.filter(self.eligible, pk__in=ids))]
         self.act(found, reason=reason, actor=actor)
         return list(runs.filter(self.happened, pk__in=found))
+
+
+def carry_out(verb: RunVerb, run_ids: Iterable[UUID], model_admin: Any, request: HttpRequest, reason: str) -> None:
+    """Perform the verb for the user who asks, and tell what came of it."""
+    try:
+        count = verb.perform(run_ids, user=request.user, reason=reason)  # type: ignore[arg-type]
+    except RunLocked as error:
+        model_admin.message_user(request, str(error), messages.ERROR)
+        return
+    model_admin.message_user(request, verb.done % {"count": count}, messages.SUCCESS if count else messages.WARNING)
 
 
 def write_down(user: AbstractBaseUser, rows: Sequence[Model], label: StrOrPromise, reason: str = "") -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
 from django.db import transaction
 
+from ..exceptions import RunLocked
 from ..queues.current import current_queue
 from ..queues.ready import Ready
 from ..store import recovery
 from ..store.database import Database
+
+logger = logging.getLogger("django_durable.client")
 
 
 def push_after_commit(db: Database, ready: Sequence[Ready]) -> None:
@@ -30,4 +34,8 @@ def wake_after_commit(db: Database, run_id: UUID) -> None:
 
 
 def _wake(alias: str, run_id: UUID) -> None:
-    current_queue().push(recovery.wake(Database(alias), run_id))
+    try:
+        current_queue().push(recovery.wake(Database(alias), run_id))
+    except RunLocked as error:
+        # What happened is committed, and nothing of it was refused: its sender is not to fail, nor to wait for ever.
+        logger.warning("the sweep is left to wake run %s: %s", run_id, error)

@@ -20,8 +20,8 @@ from ..exceptions import UnknownWorkflow
 from ..models import Schedule
 from ..signals import run_enqueued, schedule_fired
 from ..store import scheduling
+from ..store.auditing import Verb
 from ..store.database import Database
-from ..store.transitions import Verb
 from .pushing import push_after_commit
 
 logger = logging.getLogger("django_durable.client")

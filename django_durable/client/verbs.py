@@ -18,10 +18,11 @@ from ..exceptions import IllegalTransition, RunNotFound
 from ..models import Audit, Event, Payload, Run
 from ..signals import run_cancelled
 from ..store import transitions
+from ..store.auditing import Verb, audit
 from ..store.clock import DatabaseNow
 from ..store.database import Database
+from ..store.locking import brief_lock
 from ..store.starting import start_runs
-from ..store.transitions import Verb
 from .announcing import announce_after_commit, announce_enqueued
 from .pushing import push_after_commit, wake_after_commit
 
@@ -29,7 +30,11 @@ BATCH = 500
 
 
 def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
-    """Ask these runs and their attached descendants to stop; how many were live. A queryset's ids will do."""
+    """Ask these runs and their attached descendants to stop; how many were live. A queryset's ids will do.
+
+    Raises RunLocked where another transaction holds one of them for long: what is done by then stays done (in the
+    caller's transaction, if there is one), and the call may be made again.
+    """
     db = Database()
     count = 0
     for ids in _batches(run_ids):
@@ -43,7 +48,8 @@ def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -
 
 
 def resume_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
-    """Let paused, blocked, failed and cancelled runs go on; how many of these runs could."""
+    """Let paused, blocked, failed and cancelled runs go on; how many of these runs could. Raises RunLocked, as
+    ``cancel_runs`` does."""
     db = Database()
     count = 0
     for ids in _batches(run_ids):
@@ -59,7 +65,7 @@ def resume(run_id: UUID, *, reason: str = "", actor: str = "") -> None:
 
 
 def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
-    """Start a new run with the workflow, the input and the options of this one; its id."""
+    """Start a new run at once, with the workflow, the input and the options of this one; its id."""
     db = Database()
     try:
         old = Run.objects.using(db.alias).get(pk=run_id)
@@ -67,13 +73,12 @@ def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
     except (Run.DoesNotExist, Payload.DoesNotExist):
         raise RunNotFound(run_id) from None
     tags = tuple(old.tags.using(db.alias).values_list("name", flat=True))
-    timeout = None if old.deadline_at is None else (old.deadline_at - old.created_at).total_seconds()
     new = NewRun(
-        uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, deadline_after=timeout, tags=tags
+        uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, deadline_after=old.timeout, tags=tags
     )
     with db.transaction():
         ready = start_runs(db, [new])
-        _audit(db, old.pk, old.status, "rerun", actor, reason)
+        audit(db, [(old.pk, old.status)], "rerun", Verb(actor, reason))
     push_after_commit(db, ready)
     announce_enqueued(db, find(old.workflow), [new])
     return new.id
@@ -88,8 +93,10 @@ def send_event(
     reason: str = "",
     actor: str = "",
 ) -> None:
-    """Store an event for the run and wake it after the commit. The same idempotency key sends once.
+    """Store an event for the run in the caller's transaction. The same idempotency key sends once.
 
+    It never waits for the run: that is woken after the commit, and by the sweep where somebody holds its row just
+    then. Only the same key in another open transaction is waited for, since how that ends decides: raises RunLocked.
     In the run's audit where an ``actor`` is given: events of programs are many, and stored anyway.
     """
     db = Database()
@@ -101,10 +108,11 @@ def send_event(
     if status in TERMINAL:
         raise IllegalTransition("sent events", run_id, status)
     event = Event(run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "", sent_at=DatabaseNow())
-    with db.transaction() if actor else nullcontext():
+    with brief_lock(db, [run_id]) if actor or idempotency_key is not None else nullcontext():
         Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
         if actor:
-            _audit(db, run_id, status, "send_event", actor, f"{name}: {reason}" if reason else name)
+            by = Verb(actor, f"{name}: {reason}" if reason else name)
+            audit(db, [(run_id, status)], "send_event", by)
     wake_after_commit(db, run_id)
 
 
@@ -112,12 +120,6 @@ def reason_of(run_id: UUID, verb: str) -> str:
     """The reason that was given with the latest ``verb`` on this run."""
     entries = Audit.objects.using(Database().alias).filter(run_id=run_id, verb=verb).order_by("-pk")
     return entries.values_list("reason", flat=True).first() or ""
-
-
-def _audit(db: Database, run_id: UUID, status: str, verb: str, actor: str, reason: str) -> None:
-    Audit.objects.using(db.alias).create(
-        run_id=run_id, verb=verb, actor=actor[:150], reason=reason, status_before=status, at=DatabaseNow()
-    )
 
 
 def _status(run_id: UUID) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ..conf import durable_settings
 from ..core import clock
 from ..core.codec import decode
-from ..core.states import PayloadKind, Status
+from ..core.states import BlockReason, PayloadKind, Status
 from ..models import Payload, Run, Worker
 from ..store.database import Database
 
@@ -78,9 +78,9 @@ def _waiting(run: Run) -> Why:
 
 
 def _blocked(run: Run) -> str:
-    if run.block_reason == "unknown_workflow":
+    if run.block_reason == BlockReason.UNKNOWN_WORKFLOW:
         return f"No live worker knows a workflow called {run.workflow!r}; a worker that does takes it up."
-    if run.block_reason == "crashed":
+    if run.block_reason == BlockReason.CRASHED:
         return f"It killed its process {run.crashes} times; resume it when the cause is mended."
     rows = Payload.objects.using(Database().alias).filter(run_id=run.pk, kind=PayloadKind.BLOCK)
     text = rows.values_list("data", flat=True).first()

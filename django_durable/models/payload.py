@@ -8,7 +8,10 @@ from .run import Run
 
 
 class Payload(models.Model):
-    """Text that belongs to a run, encoded by the codec. One row a kind: an outcome is an insert and no copy."""
+    """Text that belongs to a run, as its kind says; values are encoded by the codec.
+
+    One row a kind: an outcome is an insert and no copy.
+    """
 
     pk = models.CompositePrimaryKey("run_id", "kind")
     # No constraint: rows are written under the run's lock, and retention removes them with the run.

@@ -82,6 +82,8 @@ class Run(models.Model):
     finished_at = models.DateTimeField(_("finished"), null=True)
     wake_at = models.DateTimeField(_("wakes"), null=True)
     deadline_at = models.DateTimeField(_("deadline"), null=True)
+    # Seconds, as asked for: the deadline may be the parent's, and counts from a start that is not kept.
+    timeout = models.FloatField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
 
     lease_token = models.UUIDField(null=True)
@@ -154,12 +156,22 @@ class Run(models.Model):
                 name="durable_run_suspect",
                 condition=Q(status=Status.QUEUED.value, suspect=True),
             ),
+            # Queue and priority first, as above: a claim looks for the best of those that are due, not for the first.
             models.Index(
-                fields=["wake_at"],
+                "queue",
+                F("priority").desc(),
+                "wake_at",
                 name="durable_run_due",
                 condition=Q(status__in=[Status.SCHEDULED.value, Status.WAITING.value], wake_at__isnull=False),
             ),
             models.Index(fields=["leased_by"], name="durable_run_leased", condition=Q(status=Status.RUNNING.value)),
+            # Those that somebody else has to wake. The sweep looks whether that was forgotten.
+            models.Index(
+                fields=["id"],
+                name="durable_run_awaiting",
+                condition=Q(status=Status.WAITING.value)
+                & (Q(waiting_on__startswith="event:") | Q(waiting_on__startswith="child:")),
+            ),
             # As good as empty: whoever asked died before the run was queued to end. The sweep looks for such.
             models.Index(
                 fields=["id"],

@@ -91,11 +91,9 @@ def hand_back(db: Database, leases: Sequence[Lease]) -> None:
 def seconds_to_next_due(db: Database, who: Claimant) -> float | None:
     """Seconds until the next scheduled or waiting run that the claimant may claim comes due; None: none is known."""
     d = db.dialect
-    rows = db.rows(sql.next_due(d), queues=d.list(who.queues), workflows=d.list(who.workflows))
-    if not rows:
-        return None
-    wake_at, now = (cast(datetime, d.read_instant(value)) for value in rows[0])
-    return (wake_at - now).total_seconds()
+    [row] = db.rows(sql.next_due(d), queues=d.list(who.queues), workflows=d.list(who.workflows))
+    wake_at, now = (d.read_instant(value) for value in row)
+    return None if wake_at is None else (wake_at - cast(datetime, now)).total_seconds()
 
 
 def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:

@@ -31,6 +31,9 @@ from .dialects import Dialect
 from .sql import commits, leases
 from .starting import is_soon, run_row
 
+HELD_PAUSE = 0.005
+"""Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
+
 
 @dataclass(slots=True)
 class Receipt:

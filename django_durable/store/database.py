@@ -44,13 +44,21 @@ class Database:
         return transaction.atomic(using=self.alias)
 
     @contextmanager
-    def fresh_transaction(self) -> Iterator[None]:
-        """A transaction whose statements each see what is committed when they begin, whatever the project's default."""
-        was_inside = self.connection.in_atomic_block
+    def brief_transaction(self, seconds: float) -> Iterator[None]:
+        """A transaction for locking rows; a savepoint where the caller is in one already, with the isolation of that.
+
+        Its statements each see what is committed when they begin, whatever the project's default, and wait for a lock
+        no longer than ``seconds``: then the database refuses (``Dialect.is_lock_timeout``).
+        """
+        d, was_inside = self.dialect, self.connection.in_atomic_block
         with self.transaction():
-            if not was_inside and (statement := self.dialect.read_committed(self.connection)):
+            if not was_inside and (statement := d.read_committed(self.connection)):
                 self.rows(statement)
+            before = self.rows(shorten)[0][0] if (shorten := d.shorten_waits(seconds)) else None
             yield
+            # Ours ends with our transaction. The caller's goes on, and its other statements may wait as before.
+            if was_inside and before is not None:
+                self.rows(d.restore_waits(), before=before)
 
 
 class PrivateDatabase(Database):
@@ -74,10 +82,21 @@ class PrivateDatabase(Database):
         with self.lock:
             return super().rows(sql, **parameters)
 
+    def transaction(self) -> AbstractContextManager[None]:
+        return self._begun(self.dialect.begin(durable_settings().LEASE_SECONDS))
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def brief_transaction(self, seconds: float) -> Iterator[None]:
+        d = self.dialect
+        # One round trip for both: every event and every child's end comes to a wake.
+        first = filter(None, (d.begin(durable_settings().LEASE_SECONDS), d.shorten_waits(seconds)))
+        with self._begun("; ".join(first)):
+            yield
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[None]:
         with self.lock, self._wrapper.cursor() as cursor:
-            cursor.execute(self.dialect.begin(durable_settings().LEASE_SECONDS))
+            cursor.execute(begin)
             try:
                 yield
                 # Where this fails (constraints that are checked at the end) SQLite leaves the transaction open.
@@ -85,11 +104,6 @@ class PrivateDatabase(Database):
             except BaseException:
                 self._roll_back()
                 raise
-
-    @contextmanager
-    def fresh_transaction(self) -> Iterator[None]:
-        with self.transaction():
-            yield
 
     def _roll_back(self) -> None:
         try:

@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.utils import OperationalError
+
 from ..core import clock
+
+LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's word for a lock that was waited for in vain."""
 
 
 class PostgreSQL:
@@ -43,6 +48,20 @@ class PostgreSQL:
     def among(self, parameter: str) -> str:
         return f"= ANY(%({parameter})s)"
 
+    def names(self, parameter: str, alias: str) -> str:
+        """``parameter`` (a list of texts) as a table with the column ``name``."""
+        return f"unnest(%({parameter})s::text[]) AS {alias}(name)"
+
+    def first_runs(self, where: str, order: str) -> str:
+        """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there."""
+        return f"""CROSS JOIN LATERAL (
+            SELECT r.id, r.queue, r.priority, r.queued_at, r.wake_at FROM django_durable_run r
+            WHERE {where} ORDER BY {order} LIMIT %(limit)s {self.lock}) AS r"""
+
+    def begins_with(self, column: str, prefix: str) -> str:
+        """As Django writes ``startswith`` in an index's condition: else the index would not be used."""
+        return f"{column} LIKE '{prefix}%%'"
+
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         """``parameter`` (JSON array of objects) as a table with these columns; one parameter, however many rows."""
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -62,6 +81,24 @@ class PostgreSQL:
         """The first statement of a transaction that must be READ COMMITTED, where the project begins it otherwise."""
         begins_so = getattr(connection.isolation_level, "name", "READ_COMMITTED") == "READ_COMMITTED"
         return "" if begins_so else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+    def shorten_waits(self, seconds: float) -> str:
+        """Wait for locks ``seconds`` at most until this transaction ends; tells what held before.
+
+        SET LOCAL, which PgBouncer's transaction mode allows; a limit of the project's own that is shorter stays.
+        """
+        # OFFSET 0: what held before is read before it is changed.
+        return f"""
+            SELECT s.before, set_config('lock_timeout', CASE
+                WHEN s.before::interval BETWEEN interval '1 ms' AND interval '{seconds} s' THEN s.before
+                ELSE '{round(seconds * 1000)}ms' END, true)
+            FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS s"""
+
+    def restore_waits(self) -> str:
+        return "SELECT set_config('lock_timeout', %(before)s, true)"
+
+    def is_lock_timeout(self, error: OperationalError) -> bool:
+        return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
     def list(self, values: Iterable[Any]) -> Any:
         return list(values)
@@ -115,6 +152,17 @@ class SQLite:
     def among(self, parameter: str) -> str:
         return f"IN (SELECT value FROM json_each(%({parameter})s))"
 
+    def names(self, parameter: str, alias: str) -> str:
+        return f"(SELECT value AS name FROM json_each(%({parameter})s)) AS {alias}"
+
+    def first_runs(self, where: str, order: str) -> str:
+        # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs.
+        return f"""CROSS JOIN django_durable_run AS r ON r.id IN (
+            SELECT r.id FROM django_durable_run r WHERE {where} ORDER BY {order} LIMIT %(limit)s)"""
+
+    def begins_with(self, column: str, prefix: str) -> str:
+        return f"{column} LIKE '{prefix}%%' ESCAPE '\\'"
+
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
@@ -127,6 +175,16 @@ class SQLite:
 
     def read_committed(self, connection: Any) -> str:
         return ""
+
+    def shorten_waits(self, seconds: float) -> str:
+        # The project's busy time-out bounds every wait for the one write lock.
+        return ""
+
+    def restore_waits(self) -> str:
+        return ""
+
+    def is_lock_timeout(self, error: OperationalError) -> bool:
+        return False
 
     def list(self, values: Iterable[Any]) -> Any:
         return json.dumps([self.key(value) if isinstance(value, UUID) else value for value in values])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from uuid import UUID
 
-from ..models import IdempotencyKey
+from ..models import IdempotencyKey, Run
 from .database import Database
 from .sql import keys as sql
 
@@ -21,20 +21,25 @@ def take_key(
     """Take the key for ``run_id``, or the row of who has it. ``ttl`` is seconds. Needs a transaction.
 
     The INSERT waits for a transaction that is about to take the same key; an expired key is taken over by an
-    UPDATE that is guarded by its expiry, so that of two who see it expired one wins.
+    UPDATE that is guarded by its expiry, so that of two who see it expired one wins. So is one whose run was deleted
+    by hand or is in no backup (retention keeps it while the key stands), guarded by that run.
     """
+    d = db.dialect
     values = {
         "workflow": workflow,
         "key": key,
         "key_hash": key_hash,
-        "run_id": db.dialect.key(run_id),
+        "run_id": d.key(run_id),
         "input_hash": input_hash,
         "ttl": float(ttl),
     }
     while True:
-        if db.rows(sql.insert_key(db.dialect), **values) or db.rows(sql.take_over_key(db.dialect), **values):
+        if db.rows(sql.insert_key(d), **values) or db.rows(sql.take_over_expired(d), **values):
             return None
         taken = IdempotencyKey.objects.using(db.alias).filter(workflow=workflow, key_hash=key_hash).first()
-        if taken is not None:
+        if taken is None:
+            continue  # retention removed the expired key between our statements: it is free again
+        if Run.objects.using(db.alias).filter(pk=taken.run_id).exists():
             return taken
-        # Retention removed the expired key between our statements: it is free again.
+        if db.rows(sql.take_over_from(d), gone=d.key(taken.run_id), **values):
+            return None

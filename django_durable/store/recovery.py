@@ -7,21 +7,23 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ..core.lease import Lease
-from ..core.states import Status
+from ..core.states import TERMINAL, Status
 from ..queues.ready import Ready
 from .committing import claim_rows
 from .database import Database, Row, as_json
+from .locking import brief_lock
 from .sql import leases, waits
 
 
 class Taken(NamedTuple):
     """A run whose lease was taken away; ``status`` is queued, or after too many crashes blocked, or cancelled where
-    it had been asked to stop."""
+    it had been asked to stop. ``woken``: its parent, where that waited for this end."""
 
     ready: Ready
     status: str
     suspect: bool
     workflow: str
+    woken: Sequence[Ready] = ()
 
 
 def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
@@ -33,6 +35,7 @@ def wake(db: Database, run_id: UUID) -> list[Ready]:
 
     Two statements in a transaction of their own. The first waits for the row, the second starts when the row is
     ours: the suspension that held it is then seen (models: wake.pml, variants WAKE=1, 4 and 5 lose the wake-up).
+    Raises RunLocked where somebody holds the row for long: then the sweep wakes the run.
     """
     return _wake(db, run_id, skips=False) or []
 
@@ -44,10 +47,19 @@ def try_wake(db: Database, run_id: UUID) -> list[Ready] | None:
 
 def _wake(db: Database, run_id: UUID, *, skips: bool) -> list[Ready] | None:
     d = db.dialect
-    with db.fresh_transaction():
+    with brief_lock(db, [run_id]):
         if not db.rows(waits.lock_run(d, skips=skips), id=d.key(run_id)) and skips:
             return None
         return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
+
+
+def wake_parents(db: Database, parents: Iterable[UUID | None]) -> list[Ready]:
+    """Wake the parents (if any) of runs that are over, after the commit of that.
+
+    Here nobody waits for a row that somebody holds: the sweep comes back to it.
+    """
+    known = [parent_id for parent_id in dict.fromkeys(parents) if parent_id is not None]
+    return [ready for parent_id in known for ready in try_wake(db, parent_id) or []]
 
 
 def promote(db: Database, limit: int) -> list[Ready]:
@@ -96,7 +108,13 @@ def _take_away(
     db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
 ) -> list[Taken]:
     rows = db.rows(statement, limit=limit, lease=float(lease), max_crashes=max_crashes, **parameters)
-    return [Taken(_ready(db, [row])[0], row[3], bool(row[4]), row[5]) for row in rows]
+    return [_taken(db, row) for row in rows]
+
+
+def _taken(db: Database, row: Row) -> Taken:
+    status, suspect, workflow, parent_key = row[3:]
+    parent_id = db.dialect.read_key(parent_key) if parent_key is not None and status in TERMINAL else None
+    return Taken(_ready(db, [row])[0], status, bool(suspect), workflow, wake_parents(db, [parent_id]))
 
 
 def release_worker(db: Database, worker_id: UUID) -> list[Ready]:
@@ -104,6 +122,8 @@ def release_worker(db: Database, worker_id: UUID) -> list[Ready]:
     return _ready(db, db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id)))
 
 
-def startable(taken: Iterable[Taken]) -> list[Ready]:
-    """Those that any worker may start next: suspects wait for a process of their own, blocked ones for a person."""
-    return [run.ready for run in taken if run.status == Status.QUEUED and not run.suspect]
+def startable(taken: Sequence[Taken]) -> list[Ready]:
+    """Those that any worker may start next: suspects wait for a process of their own, blocked ones for a person; and
+    the parents that were woken."""
+    freed = [run.ready for run in taken if run.status == Status.QUEUED and not run.suspect]
+    return freed + [ready for run in taken for ready in run.woken]

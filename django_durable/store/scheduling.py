@@ -11,14 +11,13 @@ from uuid import UUID
 
 from ..core.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
 from ..core.journal import NewRun
-from ..models import Audit, Run, Schedule
+from ..models import Run, Schedule
 from ..queues.ready import Ready
 from . import transitions
-from .clock import DatabaseNow
+from .auditing import Verb, audit
 from .database import Database, Row
 from .sql import schedules as sql
 from .starting import start_runs
-from .transitions import Verb
 
 FIRED, MANUAL, OVERLAPS, MISSED = "fired", "manual", "skipped: overlap", "skipped: missed"
 RESUMABLE_SECONDS = 86400.0
@@ -207,8 +206,6 @@ class _Firing:
     def _cancel(self, run_ids: Sequence[UUID]) -> None:
         if not run_ids:
             return
-        for statement in sql.bound_waits(self._db.dialect):
-            self._db.rows(statement)
         done = transitions.cancel(self._db, run_ids, Verb(reason=f"schedule {self._schedule.name!r} fired again"))
         self._fired.ready += transitions.as_ready(done.queued)
         self._fired.ended += done.ended
@@ -240,9 +237,7 @@ def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tu
         while now is None:  # somebody else's, at the same microsecond (or millisecond, on SQLite)
             now = insert_fire(db, schedule.pk, None, MANUAL, run.id)
         ready = start_runs(db, [run])
-        Audit.objects.using(db.alias).create(
-            run_id=run.id, verb="fire", actor=by.actor[:150], reason=by.reason, status_before="", at=DatabaseNow()
-        )
+        audit(db, [(run.id, "")], "fire", by)
     return now, ready
 
 

@@ -4,49 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models import Case, F, Value, When
 
 from ..core.codec import decode
 from ..core.names import ON_FAILURE
-from ..core.states import LIVE, TERMINAL, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
+from ..core.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..exceptions import PayloadUndecodable
-from ..models import Audit, JournalEntry, Payload, Run
+from ..models import JournalEntry, Payload, Run
 from ..queues.ready import Ready
+from .auditing import Verb, audit
 from .clock import DatabaseNow
 from .database import Database
+from .locking import brief_lock, change, locked
 
 REPLACED = ""
 """The ``parent_path`` of a child in whose place its resumed parent starts another."""
-
-
-@dataclass(slots=True, frozen=True)
-class Verb:
-    """Who asks for a transition, and why; kept in the audit."""
-
-    actor: str = ""
-    reason: str = ""
-
-
-def _locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
-    """The rows under their locks, in primary key order (the order of every lock of this package)."""
-    return list(runs.using(db.alias).select_for_update(no_key=True).order_by("pk"))
-
-
-def _audit(db: Database, runs: Sequence[Run], verb: str, by: Verb) -> None:
-    Audit.objects.using(db.alias).bulk_create(
-        Audit(
-            run_id=run.pk,
-            verb=verb,
-            actor=by.actor[:150],
-            reason=by.reason,
-            status_before=run.status,
-            at=DatabaseNow(),
-        )
-        for run in runs
-    )
 
 
 def as_ready(runs: Sequence[Run]) -> list[Ready]:
@@ -66,22 +40,23 @@ class Cancelling:
 def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
     """Ask the runs and their live, attached descendants to stop. Terminal ones are left as they are.
 
-    The row is locked first and then looked at: an UPDATE for each status would let the run slip between them.
+    The row is locked first and then looked at: an UPDATE for each status would let the run slip between them. Raises
+    RunLocked.
     """
     done = Cancelling([], [])
     layer = Run.objects.filter(pk__in=list(run_ids))
     verb = by
-    with db.transaction():
-        while runs := [run for run in _locked(db, layer) if run.status not in TERMINAL]:
+    with brief_lock(db, run_ids):
+        while runs := [run for run in locked(db, layer) if run.status not in TERMINAL]:
             fresh = [run for run in runs if _ends_at_once(run)]
             waiting = [run for run in runs if run.status in (Status.WAITING, Status.PAUSED) and run not in fresh]
-            _audit(db, runs, "cancel", verb)
+            audit(db, _statuses(runs), "cancel", verb)
             ids = [run.pk for run in runs]
             Run.objects.using(db.alias).filter(pk__in=ids, cancel_requested_at=None).update(
                 cancel_requested_at=DatabaseNow()
             )
-            _update(db, fresh, status=Status.CANCELLED, finished_at=DatabaseNow(), wake_at=None, block_reason="")
-            _update(db, waiting, status=Status.QUEUED, queued_at=DatabaseNow(), wake_at=None, waiting_on="")
+            change(db, fresh, status=Status.CANCELLED, finished_at=DatabaseNow(), wake_at=None, block_reason="")
+            change(db, waiting, status=Status.QUEUED, queued_at=DatabaseNow(), wake_at=None, waiting_on="")
             done.ended += fresh
             done.queued += waiting
             done.count += len(runs)
@@ -96,24 +71,22 @@ def _ends_at_once(run: Run) -> bool:
     return run.status in (Status.SCHEDULED, Status.BLOCKED) or (run.status != Status.RUNNING and run.claims == 0)
 
 
-def _update(db: Database, runs: Sequence[Run], **columns: Any) -> None:
-    if runs:
-        Run.objects.using(db.alias).filter(pk__in=[run.pk for run in runs]).update(**columns)
-
-
 def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
     """Paused, blocked, failed or cancelled → queued; goes on from the journal. The step or the child that ended a
-    failed run starts anew, and so does ``on_failure``; failures that the workflow has handled stay as they are."""
+    failed run starts anew, and so does ``on_failure``; failures that the workflow has handled stay as they are.
+
+    Raises RunLocked.
+    """
     resumable = Run.objects.filter(
         pk__in=list(run_ids), status__in=[Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED]
     )
-    with db.transaction():
+    with brief_lock(db, run_ids):
         _lock_parents(db, run_ids)
-        runs = [run for run in _locked(db, resumable) if not _parent_knows_its_end(db, run)]
+        runs = [run for run in locked(db, resumable) if not _parent_knows_its_end(db, run)]
         ids = [run.pk for run in runs]
-        _audit(db, runs, "resume", by)
+        audit(db, _statuses(runs), "resume", by)
         _begin_anew(db, runs)
-        _update(
+        change(
             db,
             runs,
             status=Status.QUEUED,
@@ -130,9 +103,19 @@ def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Ready]:
             # A deadline that has passed would only end the run again.
             deadline_at=Case(When(deadline_at__gt=DatabaseNow(), then=F("deadline_at")), default=Value(None)),
         )
-        outcome = [PayloadKind.OUTPUT, PayloadKind.ERROR, PayloadKind.BLOCK, PayloadKind.RETRY]
+        outcome = [
+            PayloadKind.OUTPUT,
+            PayloadKind.ERROR,
+            PayloadKind.BLOCK,
+            PayloadKind.TRIED,
+            PayloadKind.RETRY,
+        ]
         Payload.objects.using(db.alias).filter(run_id__in=ids, kind__in=outcome).delete()
     return as_ready(runs)
+
+
+def _statuses(runs: Sequence[Run]) -> list[tuple[UUID, str]]:
+    return [(run.pk, run.status) for run in runs]
 
 
 def _lock_parents(db: Database, run_ids: Sequence[UUID]) -> None:
@@ -140,7 +123,7 @@ def _lock_parents(db: Database, run_ids: Sequence[UUID]) -> None:
     children = Run.objects.using(db.alias).filter(pk__in=list(run_ids), parent_id__isnull=False)
     parents = list(children.values_list("parent_id", flat=True))
     if parents:
-        _locked(db, Run.objects.filter(pk__in=parents))
+        locked(db, Run.objects.filter(pk__in=parents))
 
 
 def _parent_knows_its_end(db: Database, run: Run) -> bool:
@@ -199,14 +182,14 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: Set[tuple[U
     # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
     replaced = [
         child
-        for child in _locked(db, children)
+        for child in locked(db, children)
         if (at := (child.parent_id, child.parent_path)) in seen
         and (seen[at] == EntryStatus.WAITING or at in culprits or _went_with(ended[at[0]], child))
     ]
     # Retention may have removed the child that failed: its parent starts another all the same.
     forgotten = [at for at in culprits if seen.get(at) == EntryStatus.FAILED]
     entries.filter(pk__in=[*forgotten, *((child.parent_id, child.parent_path) for child in replaced)]).delete()
-    _update(db, replaced, parent_path=REPLACED)
+    change(db, replaced, parent_path=REPLACED)
 
 
 def _went_with(parent: Run, child: Run) -> bool:
@@ -215,44 +198,3 @@ def _went_with(parent: Run, child: Run) -> bool:
         return False
     asked, child_asked = parent.cancel_requested_at, child.cancel_requested_at
     return asked is not None and child_asked is not None and child_asked >= asked
-
-
-def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> list[Run]:
-    """Runs that are startable or due for ``patience`` seconds, of workflows that no live worker knows →
-    ``blocked: unknown_workflow``, or cancelled where that was asked for first; the runs, each in its new status."""
-    with db.transaction():
-        since = DatabaseNow(ago=patience)
-        # A claim from the database takes what is due as it is: nobody queues such runs there.
-        due = Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lte=since)
-        startable = Run.objects.using(db.alias).filter(Q(status=Status.QUEUED, queued_at__lte=since) | due)
-        unknown = startable.exclude(workflow__in=list(known))
-        runs = list(unknown.select_for_update(no_key=True, skip_locked=_skips(db)).order_by("pk")[:limit])
-        cancelling = [run for run in runs if run.cancel_requested_at is not None]
-        blocked = [run for run in runs if run.cancel_requested_at is None]
-        still: dict[str, Any] = {"suspect": False, "wake_at": None, "waiting_on": ""}
-        _update(db, cancelling, status=Status.CANCELLED, finished_at=DatabaseNow(), **still)
-        _update(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, **still)
-    for run in runs:
-        run.status = Status.BLOCKED if run.cancel_requested_at is None else Status.CANCELLED
-    return runs
-
-
-def unblock_known(db: Database, workflows: Sequence[str], fingerprints: dict[str, str]) -> list[Run]:
-    """Blocked runs that this worker's code may fit: unknown names that it knows, divergences under another code; they
-    are queued now."""
-    fits = Q(block_reason="unknown_workflow", workflow__in=list(workflows))
-    for workflow, fingerprint in fingerprints.items():
-        fits |= Q(block_reason__in=["diverged", "undecodable"], workflow=workflow) & ~Q(fingerprint=fingerprint)
-    with db.transaction():
-        runs = list(
-            Run.objects.using(db.alias)
-            .filter(fits, status=Status.BLOCKED)
-            .select_for_update(no_key=True, skip_locked=_skips(db))
-            .order_by("pk")[:1000]
-        )
-        _update(db, runs, status=Status.QUEUED, queued_at=DatabaseNow(), block_reason="")
-    return runs
-
-
-def _skips(db: Database) -> bool:
-    return db.connection.features.has_select_for_update_skip_locked

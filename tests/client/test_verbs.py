@@ -603,15 +603,52 @@ def test_rerun_repeats_what_was_done() -> None:
 
 def test_rerun_keeps_the_options() -> None:
     options: dict[str, Any] = {"queue": "vip", "priority": 7, "max_attempts": 4, "tags": ["a", "b"]}
-    run = order.using(**options, timeout=600, run_after=3600).enqueue("well")
+    run = order.using(**options, run_after=3600).enqueue("well")
     with travel() as clock:
         clock.advance(hours=2)
         again = run.rerun().run
     assert (again.queue, again.priority, again.max_attempts) == ("vip", 7, 4)
     assert set(again.tags.values_list("name", flat=True)) == {"a", "b"}
     assert again.status == Status.QUEUED
-    assert again.deadline_at is not None
-    assert again.deadline_at - again.created_at >= timedelta(minutes=10)
+
+
+def time_left(run: RunHandle[Any]) -> timedelta | None:
+    row = run.refresh().run
+    return None if row.deadline_at is None else row.deadline_at - row.created_at
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("run_after", [None, 3600])
+def test_rerun_has_the_same_time_as_an_enqueue_from_its_own_start_on(run_after: int | None, turns: int) -> None:
+    """How long the first one was to wait is no part of that, whether it still waits or has begun."""
+    run = order.using(timeout=600, run_after=run_after).enqueue("well")
+    with travel() as clock:
+        for _ in range(2):
+            again = run
+            for _ in range(turns):
+                again = again.rerun()
+            assert time_left(again) == pytest.approx(timedelta(minutes=10), abs=timedelta(seconds=5))
+            clock.advance(hours=2)
+            run_until_idle()
+
+
+def test_rerun_has_the_time_that_was_asked_for_and_not_what_was_left_of_another_s() -> None:
+    @durable_workflow(name="verbs.hurried_parent")
+    def hurried(ctx: Context) -> None:
+        ctx.start_workflow("unlimited", order)
+        ctx.start_workflow("limited", order.using(timeout=7200))
+
+    hurried.using(timeout=60).enqueue()
+    run_until_idle()
+    with travel() as clock:
+        unlimited, limited = (get_run(child.pk) for child in Run.objects.filter(workflow=order.name).order_by("pk"))
+        clock.advance(minutes=2)
+        run_until_idle()
+        assert limited.refresh().status == Status.FAILED
+        limited.resume()
+        assert limited.run.deadline_at is None
+        assert time_left(unlimited.rerun()) is None
+        assert time_left(limited.rerun()) == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=5))
 
 
 def test_rerun_is_announced_like_every_enqueue() -> None:

@@ -26,6 +26,7 @@ from django_durable.store.claiming import (
     claim_oldest,
     claim_suspect,
     hand_back,
+    seconds_to_next_due,
 )
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
@@ -80,6 +81,32 @@ def test_what_is_due_with_a_high_priority_goes_before_what_is_queued(db: Private
     make_run()
     urgent = make_run(Status.WAITING, wake_at=at(timedelta(seconds=-1)), priority=9)
     assert [claim.run_id for claim in take(db, 1)] == [urgent.pk]
+
+
+def test_what_is_due_with_a_high_priority_is_not_hidden_by_what_was_due_before(db: PrivateDatabase):
+    """Priorities are exact: in a backlog of sleepers no limit cuts off those that slept for longer than others."""
+    for number in range(6):
+        make_run(Status.WAITING, wake_at=at(timedelta(hours=-1 - number)), priority=-5)
+    urgent = make_run(Status.WAITING, wake_at=at(timedelta(seconds=-2)), priority=9)
+    next_best = make_run(Status.SCHEDULED, wake_at=at(timedelta(seconds=-1)), priority=9)
+    assert [claim.run_id for claim in take(db, 1)] == [urgent.pk]
+    assert {claim.priority for claim in take(db, 2)} == {9, -5}
+    assert status_of(next_best) == Status.RUNNING
+
+
+def test_several_queues_are_one_line(db: PrivateDatabase):
+    """Neither the order of the queues nor how much waits in each of them counts, for queued and for due alike."""
+    queues = ["mail", "default", "unused"]
+    expected = []
+    for number in range(12):
+        since = at(timedelta(minutes=number - 60))
+        more = {"queue": queues[number % 2], "priority": number // 4}
+        due = make_run(Status.WAITING, wake_at=since, **more)
+        queued = make_run(queued_at=since + timedelta(seconds=1), **more)
+        expected.append((-more["priority"], number, [due.pk, queued.pk]))
+    best_first = [run_id for _, _, ids in sorted(expected) for run_id in ids]
+    claimed = [claim.run_id for _ in range(24) for claim in take(db, 1, queues=queues)]
+    assert claimed == best_first
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7, 100])
@@ -289,6 +316,38 @@ def test_the_oldest_goes_first_whatever_its_priority(db: PrivateDatabase):
     make_run(suspect=True, queued_at=at(timedelta(hours=-3)))
     claimed = [claim_oldest(db, claimant(), 1, lease=LEASE, time=DatabaseClock()) for _ in range(3)]
     assert [[claim.run_id for claim in claims] for claims in claimed] == [[old.pk], [young.pk], []]
+
+
+def test_the_oldest_of_every_priority_and_queue_goes_first(db: PrivateDatabase):
+    ages = [5, 1, 4, 2, 3, 0]
+    runs = {
+        hours: make_run(
+            priority=(number * 7) % 4 - 2, queue=["mail", "default"][number % 2], queued_at=at(timedelta(hours=-hours))
+        )
+        for number, hours in enumerate(ages)
+    }
+    who = claimant(queues=["default", "mail"])
+    claimed = []
+    for _ in range(3):
+        pair = claim_oldest(db, who, 2, lease=LEASE, time=DatabaseClock())
+        claimed.append({claim.run_id for claim in pair})
+    assert claimed == [{runs[5].pk, runs[4].pk}, {runs[3].pk, runs[2].pk}, {runs[1].pk, runs[0].pk}]
+
+
+def test_when_the_next_run_comes_due(db: PrivateDatabase):
+    """Over all queues and priorities of the claimant, and of nobody else's."""
+    who = claimant(queues=["default", "mail"])
+    assert seconds_to_next_due(db, who) is None
+    make_run(Status.WAITING, wake_at=None, waiting_on="event:packed")
+    for foreign in ({"queue": "other"}, {"workflow": "tests.unknown"}, {"suspect": True}):
+        make_run(Status.WAITING, wake_at=at(timedelta(seconds=5)), **foreign)
+    assert seconds_to_next_due(db, who) is None
+    make_run(Status.WAITING, wake_at=at(timedelta(hours=2)), priority=9)
+    make_run(Status.SCHEDULED, wake_at=at(timedelta(hours=1)), priority=-9, queue="mail")
+    # SQLite's clock has milliseconds.
+    assert 3590 < (seconds_to_next_due(db, who) or 0) <= 3600.001
+    make_run(Status.WAITING, wake_at=at(timedelta(seconds=-10)))
+    assert -11 < (seconds_to_next_due(db, who) or 0) <= -9.999
 
 
 def test_a_journal_that_cannot_be_read_is_told_of_its_run_alone(db: PrivateDatabase):

@@ -12,10 +12,10 @@ from django_durable.core.states import EntryStatus, Status
 from django_durable.models import Event, JournalEntry, Payload, Run, Tag
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
+from django_durable.store.auditing import Verb
 from django_durable.store.claiming import claim_ids
 from django_durable.store.committing import Receipt, write_batch
 from django_durable.store.database import Database, PrivateDatabase
-from django_durable.store.transitions import Verb
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (

@@ -154,3 +154,46 @@ def test_who_sees_a_key_expired_waits_for_who_is_taking_it_over(
     assert (run_id == first.run_id) is not fails
     assert Run.objects.count() == 2
     assert IdempotencyKey.objects.get().run_id == run_id
+
+
+# --- a run that is gone ----------------------------------------------------------------------
+
+
+def test_a_key_whose_run_is_gone_is_free_again():
+    first = take()
+    Run.objects.filter(pk=first).delete()
+    second = take(2)
+    assert second != first
+    assert take(2) == second
+    with pytest.raises(IdempotencyConflict):
+        take()
+
+
+def test_of_many_who_find_the_run_of_a_key_gone_one_starts_another(threads: Threads):
+    Run.objects.filter(pk=take()).delete()
+    barrier = threading.Barrier(6)
+
+    def together() -> UUID:
+        barrier.wait(SECONDS)
+        return take()
+
+    ids = {answer(one) for one in [threads.start(together) for _ in range(6)]}
+    assert len(ids) == 1
+    assert {run.pk for run in Run.objects.all()} == ids
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["commits", "rolls back"])
+def test_who_finds_the_run_of_a_key_gone_waits_for_who_is_taking_it_over(
+    threads: Threads, connect: Connect, fails: bool
+):
+    """Its run is not in the snapshot of who waits, and is there all the same."""
+    Run.objects.filter(pk=take()).delete()
+    first = OpenTaker(threads)
+    second = threads.start(take)
+    wait_until_blocked(connect(), first.session)
+    assert not second.done()
+    first.finish(fails=fails)
+    run_id = answer(second)
+    assert (run_id == first.run_id) is not fails
+    assert [run.pk for run in Run.objects.all()] == [run_id]
+    assert IdempotencyKey.objects.get().run_id == run_id

@@ -27,10 +27,12 @@ from tests.store.rows import (
     WORKFLOW,
     at,
     beating,
+    child_entry,
     claim,
     claimant,
     entries,
     fresh,
+    journal_row,
     make_run,
     row_of,
     running,
@@ -88,7 +90,7 @@ def test_which_claims_still_stand(db: PrivateDatabase):
 def test_a_lapsed_lease_of_a_dead_process_makes_its_run_suspect(db: PrivateDatabase):
     run = lapsed(priority=4, queue="q")
     [taken] = reap(db)
-    assert taken == Taken(Ready(run.pk, "q", 4), Status.QUEUED, True, WORKFLOW)
+    assert taken == Taken(Ready(run.pk, "q", 4), Status.QUEUED, True, WORKFLOW, [])
     after = fresh(run)
     assert (after.suspect, after.crashes, after.lease_token, after.leased_by) == (True, 0, None, None)
     assert recovery.startable([taken]) == []
@@ -146,6 +148,47 @@ def test_a_suspect_that_dies_again_is_counted_until_it_is_blocked(db: PrivateDat
         ("blocked", True, "blocked", 3, BlockReason.CRASHED),
     ]
     assert recovery.startable([taken]) == []
+
+
+def guilty_child(**more: Any) -> tuple[Run, Run]:
+    """A run that waits for its child, and the child, which has killed its process once too often."""
+    parent = make_run(Status.WAITING, waiting_on="child:child", wake_at=None, priority=5)
+    journal_row(parent, child_entry())
+    return parent, lapsed(parent_id=parent.pk, parent_path="child", suspect=True, crashes=2, **more)
+
+
+@pytest.mark.parametrize("by_supervisor", [True, False], ids=["seen dead", "lapsed"])
+def test_a_child_that_is_reaped_as_cancelled_wakes_its_parent(db: PrivateDatabase, by_supervisor: bool):
+    """At once, and not with the next sweep."""
+    worker = uuid4()
+    parent, child = guilty_child(leased_by=worker, cancel_requested_at=at(PAST))
+    if by_supervisor:
+        [taken] = recovery.reap_worker(db, worker, lease=LEASE, max_crashes=3)
+    else:
+        [taken] = reap(db)
+    assert (taken.status, status_of(child)) == (Status.CANCELLED, Status.CANCELLED)
+    assert recovery.startable([taken]) == [Ready(parent.pk, "default", 5)]
+    assert status_of(parent) == Status.QUEUED
+
+
+def test_a_child_that_is_reaped_otherwise_wakes_nobody(db: PrivateDatabase):
+    parent, child = guilty_child()
+    queued = make_run(Status.WAITING, waiting_on="child:child")
+    lapsed(parent_id=queued.pk, parent_path="child")
+    assert recovery.startable(reap(db)) == []
+    assert (status_of(child), status_of(parent), status_of(queued)) == ("blocked", "waiting", "waiting")
+
+
+def test_a_parent_that_somebody_holds_keeps_the_reaper_not_waiting(
+    db: PrivateDatabase, connect: Connect, threads: Threads
+):
+    if db.dialect.has_one_writer:
+        return  # there the child would not have been reaped either
+    parent, child = guilty_child(cancel_requested_at=at(PAST))
+    with row_locked(connect(), parent.pk):
+        assert recovery.startable(answer(threads.start(reap, db))) == []
+    assert (status_of(child), status_of(parent)) == (Status.CANCELLED, Status.WAITING)
+    assert recovery.sweep(db, 10) == [Ready(parent.pk, "default", 5)]
 
 
 def test_a_suspect_whose_process_lives_is_not_guilty(db: PrivateDatabase):

@@ -15,19 +15,22 @@ from django_durable.core.journal import Write
 from django_durable.core.outcomes import Completed, Suspended
 from django_durable.core.states import Status
 from django_durable.models import Run
-from django_durable.store import recovery, workers
-from django_durable.store.claiming import claim_ids, claim_next, claim_suspect
+from django_durable.store import fitting, recovery, transitions, workers
+from django_durable.store.auditing import Verb
+from django_durable.store.claiming import Claimant, claim_ids, claim_next, claim_oldest, claim_suspect
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row
-from django_durable.store.sql import commits, waits
+from django_durable.store.sql import claims, commits, waits
 from tests.store.rows import (
     LEASE,
     WORKFLOW,
+    child_entry,
     claim,
     claimant,
     entries,
     event_entry,
     fresh,
+    journal_row,
     lease_of,
     make_run,
     send,
@@ -123,7 +126,8 @@ class Explaining(PrivateDatabase):
 
 @pytest.fixture
 def explaining(transactional_db: None) -> Iterator[Explaining]:
-    """A database of 20,000 finished runs, with journals and events, and a few live ones."""
+    """A database of 20,000 finished runs, with journals and events, and a few live ones. Some of them ended before
+    they took their events, or while they still waited for a child."""
     with connection.cursor() as cursor:
         cursor.execute("""
             INSERT INTO django_durable_run (id, workflow, queue, priority, status, phase, attempt, claims, crashes,
@@ -135,8 +139,13 @@ def explaining(transactional_db: None) -> Iterator[Explaining]:
                 (run_id, path, seq, kind, status, attempts, value, started_at, awaits, token)
             SELECT id, 'step', 1, 'step', 'succeeded', 1, '1', now(), '', id FROM django_durable_run""")
         cursor.execute("""
+            INSERT INTO django_durable_journalentry
+                (run_id, path, seq, kind, status, attempts, value, started_at, awaits, token)
+            SELECT id, 'child', 2, 'child', 'waiting', 0, NULL, now(), '', id FROM django_durable_run""")
+        cursor.execute("""
             INSERT INTO django_durable_event (run_id, name, payload, idempotency_key, consumed_at, consumed_by)
-            SELECT id, 'packed', 'null', '', now(), 'wait' FROM django_durable_run""")
+            SELECT id, 'packed', 'null', '', CASE WHEN number = 1 THEN now() END, 'wait'
+            FROM django_durable_run, generate_series(1, 2) number""")
         for status in sorted(set(Status) - {"succeeded"}):
             make_run(status)
         cursor.execute("ANALYZE django_durable_run, django_durable_journalentry, django_durable_event")
@@ -180,7 +189,11 @@ PLANS: dict[str, tuple[Callable[[Database], object], set[str]]] = {
     "outcome": (write(outcome=Completed("1")), {"django_durable_run_pkey"}),
     "sweep": (
         lambda db: recovery.sweep(db, 10),
-        {"durable_event_open", "durable_journal_waits", "durable_run_cancelling"},
+        {"durable_run_awaiting", "durable_event_open", "durable_journal_waits", "durable_run_cancelling"},
+    ),
+    "claim the oldest": (
+        lambda db: claim_oldest(db, claimant(), 10, lease=LEASE, time=DatabaseClock()),
+        {"durable_run_ready"},
     ),
 }
 
@@ -194,6 +207,78 @@ def test_finished_runs_cost_nothing(explaining: Explaining, name: str):
     scanned = re.findall(r"Seq Scan on django_durable_(?:run|journalentry|event)\b.*", plans)
     assert scanned == [], plans
     assert indexes <= set(re.findall(r"\w+", plans)), plans
+
+
+class Counting(PrivateDatabase):
+    """Executes every statement and counts the rows that its scans of the big tables have looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = 0
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        [(plan,)] = super().rows(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", **parameters)
+        self.looked_at += sum(map(looked_at, plan))
+        return []
+
+
+def looked_at(node: dict[str, Any]) -> int:
+    """Rows that the scans below this node of a plan gave, or gave up after a look."""
+    inner = [node["Plan"]] if "Plan" in node else node.get("Plans", [])
+    removed = sum(node.get(f"Rows Removed by {what}", 0) for what in ("Filter", "Index Recheck", "Join Filter"))
+    own = node["Actual Rows"] + removed if "Relation Name" in node or "Index Name" in node else 0
+    return int(own * node.get("Actual Loops", 1)) + sum(map(looked_at, inner))
+
+
+@pytest.fixture
+def counting(transactional_db: None) -> Iterator[Counting]:
+    db = Counting()
+    yield db
+    db.close()
+
+
+def test_a_sweep_looks_at_nothing_of_finished_runs(explaining: Explaining, counting: Counting):
+    """Not at their 20,000 events that nobody took, nor at as many entries that still wait for a child."""
+    parent = make_run(Status.WAITING, waiting_on="child:child")
+    journal_row(parent, child_entry())
+    for _ in range(5):
+        forgotten = make_run(Status.WAITING, waiting_on="event:packed")
+        journal_row(forgotten, event_entry())
+        send(forgotten.pk)
+    recovery.sweep(counting, 10)
+    assert counting.looked_at < 100
+    db = PrivateDatabase()
+    assert len(recovery.sweep(db, 10)) == 6
+    db.close()
+
+
+BACKLOG = """
+    INSERT INTO django_durable_run (id, workflow, queue, priority, status, phase, attempt, claims, crashes,
+        suspect, block_reason, fingerprint, waiting_on, queued_at, wake_at, parent_path, root_id, detached)
+    SELECT gen_random_uuid(), 'tests.work', (ARRAY['default', 'mail'])[1 + n % 2], n % 5, kind.status, 'forward', 1, 0,
+        0, false, '', '', kind.waiting_on, now() - n * interval '1 second',
+        CASE WHEN kind.status = 'waiting' THEN now() + (n - 10000) * interval '1 second' END,
+        '', gen_random_uuid(), false
+    FROM generate_series(1, 20000) n, (VALUES ('queued', ''), ('waiting', 'sleep:nap')) kind (status, waiting_on)"""
+OVER_A_BACKLOG: dict[str, Callable[[Database, Claimant], object]] = {
+    "claim best first": lambda db, who: claim_next(db, who, 10, lease=LEASE, time=DatabaseClock()),
+    "claim the oldest": lambda db, who: claim_oldest(db, who, 10, lease=LEASE, time=DatabaseClock()),
+    "promote": lambda db, who: recovery.promote(db, 10),
+    "next due": lambda db, who: db.rows(
+        claims.next_due(db.dialect), queues=list(who.queues), workflows=list(who.workflows)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVER_A_BACKLOG)
+def test_a_backlog_makes_a_claim_no_dearer(counting: Counting, name: str):
+    """20,000 queued and 10,000 due, in two queues and five priorities: LIMIT ends the scans, no sort comes first."""
+    with connection.cursor() as cursor:
+        cursor.execute(BACKLOG)
+        cursor.execute("ANALYZE django_durable_run")
+    OVER_A_BACKLOG[name](counting, claimant(queues=["default", "mail"]))
+    # Ten of each of ten lines, each found, locked and merged once.
+    assert 0 < counting.looked_at < 1000
 
 
 def test_a_batch_finds_its_runs_by_their_keys(explaining: Explaining):
@@ -218,12 +303,28 @@ def test_a_batch_finds_its_runs_by_their_keys(explaining: Explaining):
         assert "Seq Scan on django_durable" not in explaining.plans[0], (name, explaining.plans[0])
 
 
-def test_the_operators_loops_look_at_live_runs_only(explaining: Explaining):
-    """The ORM's statements: their plans are asked for on Django's own connection."""
-    live = [
-        Run.objects.filter(status=Status.QUEUED).exclude(workflow__in=["a"]).order_by("pk")[:10],
-        Run.objects.filter(status=Status.BLOCKED, block_reason="diverged").order_by("pk")[:10],
-        Run.objects.filter(parent_id__in=[uuid4()], detached=False),
-    ]
-    for query in live:
-        assert "Seq Scan" not in query.explain(), query.explain()
+BY_THE_ORM: dict[str, Callable[[], object]] = {
+    "block what nobody knows": lambda: fitting.block_unknown(Database(), ["a", "b"], 10),
+    "unblock what may fit": lambda: fitting.unblock_known(Database(), {"a": "1", WORKFLOW: "2"}, ["default"]),
+    "cancel": lambda: transitions.cancel(Database(), [some_run().pk], Verb()),
+    "resume": lambda: transitions.resume(Database(), [some_run().pk], Verb()),
+}
+
+
+@pytest.mark.parametrize("name", BY_THE_ORM)
+def test_what_the_orm_asks_is_of_live_runs_only(explaining: Explaining, name: str):
+    """Its statements stand on Django's own connection, and are executed after their plan was asked for."""
+    plans: list[str] = []
+
+    def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        if sql.startswith(("SELECT", "UPDATE", "DELETE")) and "set_config" not in sql:
+            with context["connection"].connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (COSTS OFF) {sql}", params)
+                plans.append("\n".join(row[0] for row in cursor.fetchall()))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(explain):
+        BY_THE_ORM[name]()
+    assert plans
+    scanned = re.findall(r"Seq Scan on django_durable_(?:run|journalentry|event)\b.*", "\n\n".join(plans))
+    assert scanned == [], plans

@@ -16,10 +16,11 @@ from django_durable.core.outcomes import Completed, Released, Suspended
 from django_durable.core.states import Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
-from django_durable.store.claiming import claim_ids, claim_next
+from django_durable.store.auditing import Verb
+from django_durable.store.claiming import claim_ids, claim_next, claim_oldest
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row
-from django_durable.store.transitions import Verb
+from django_durable.store.sql.lines import ASLEEP
 from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
 from tests.store.rows import (
@@ -43,6 +44,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 T = TypeVar("T")
 GATE = 20_260_101
+IS_DUE = f"WHERE {ASLEEP} AND r.wake_at <="
+"""Of the scan that locks; the same statement has looked before where there are sleepers at all."""
 
 
 class Gated(PrivateDatabase):
@@ -132,20 +135,26 @@ def test_a_cancellation_between_snapshot_and_fence_wins_over_the_outcome(
     assert status_of(claimed.run_id) == Status.CANCELLED
 
 
-@pytest.mark.parametrize("by", ["id", "best first"])
+@pytest.mark.parametrize("by", ["id", "best first", "best of the due", "oldest first"])
 def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, between: Callable[..., Any], by: str):
-    run = make_run()
+    run = make_run(Status.WAITING, wake_at=at(PAST)) if by == "best of the due" else make_run()
     winner = []
 
     def take(session: Database) -> Any:
         if by == "id":
             return claim_ids(session, claimant(), [run.pk], lease=LEASE, time=DatabaseClock())
-        return claim_next(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
+        claim_some = claim_oldest if by == "oldest first" else claim_next
+        return claim_some(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
 
-    where = "WHERE id = ANY(%(ids)s)" if by == "id" else "WHERE status = 'queued'"
+    where = {
+        "id": "WHERE id = ANY(%(ids)s)",
+        "best first": "WHERE r.status = 'queued'",
+        "best of the due": IS_DUE,
+        "oldest first": "WHERE r.status = 'queued' AND r.workflow",
+    }[by]
     assert between(where, take, lambda: winner.extend(take(db))) == []
     assert fresh(run).lease_token == winner[0].lease.token
-    assert fresh(run).claims == 1
+    assert fresh(run).claims == run.claims + 1
 
 
 def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase, between: Callable[..., Any]):
@@ -189,7 +198,7 @@ def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: Private
 def test_a_promotion_leaves_a_run_that_was_claimed_meanwhile(db: PrivateDatabase, between: Callable[..., Any]):
     run = make_run(Status.WAITING, wake_at=at(PAST))
     promoted = between(
-        "WHERE status IN ('scheduled', 'waiting')",
+        IS_DUE,
         lambda gated: recovery.promote(gated, 10),
         lambda: claim_next(db, claimant(), 10, lease=LEASE, time=DatabaseClock()),
     )
@@ -203,9 +212,7 @@ def test_a_promotion_leaves_a_run_that_sleeps_anew(db: PrivateDatabase, between:
     def wakes_and_sleeps_again() -> None:
         type(run).objects.filter(pk=run.pk).update(wake_at=at(timedelta(hours=1)))
 
-    promoted = between(
-        "WHERE status IN ('scheduled', 'waiting')", lambda gated: recovery.promote(gated, 10), wakes_and_sleeps_again
-    )
+    promoted = between(IS_DUE, lambda gated: recovery.promote(gated, 10), wakes_and_sleeps_again)
     assert promoted == []
     assert status_of(run) == Status.WAITING
 

@@ -28,11 +28,11 @@ from django_durable.core.outcomes import (
 )
 from django_durable.core.states import BlockReason, EntryStatus, Status
 from django_durable.models import JournalEntry, Payload, Run
-from django_durable.store import recovery, transitions
+from django_durable.store import fitting, recovery, transitions
+from django_durable.store.auditing import Verb
 from django_durable.store.claiming import claim_ids, claim_next, claim_suspect
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database
-from django_durable.store.transitions import Verb
 from tests.store.rows import (
     FUTURE,
     LEASE,
@@ -126,6 +126,7 @@ block_unknown_cancelling  cancelled cancelled .         cancelled .         .   
 block_unknown_known       .         .         .         .         .         .         .         .         .
 unblock_known_code        .         .         .         .         .         queued    .         .         .
 unblock_known_same_code   .         .         .         .         .         .         .         .         .
+unblock_known_elsewhere   .         .         .         .         .         .         .         .         .
 unblock_known_name        .         .         .         .         .         queued    .         .         .
 unblock_known_other_name  .         .         .         .         .         .         .         .         .
 """
@@ -221,8 +222,8 @@ def reaps_worker_other(db: Database, run: Run) -> object:
     return recovery.reap_worker(db, uuid4(), lease=LEASE, max_crashes=3)
 
 
-def unblocks(workflow: str, fingerprint: str) -> Apply:
-    return lambda db, run: transitions.unblock_known(db, [workflow], {WORKFLOW: fingerprint})
+def unblocks(fingerprint: str, workflow: str = WORKFLOW, queue: str = "default") -> Apply:
+    return lambda db, run: fitting.unblock_known(db, {workflow: fingerprint}, [queue])
 
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
@@ -283,17 +284,18 @@ TRANSITIONS: dict[str, Transition] = {
     "cancel": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=1)),
     "cancel_unclaimed": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=0)),
     "resume": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb())),
-    "block_unknown": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10), due),
+    "block_unknown": Transition(lambda db, run: fitting.block_unknown(db, ["tests.other"], 10), due),
     "block_unknown_cancelling": Transition(
-        lambda db, run: transitions.block_unknown(db, ["tests.other"], 10),
+        lambda db, run: fitting.block_unknown(db, ["tests.other"], 10),
         lambda status: {**due(status), **cancelling(status)},
     ),
-    "block_unknown_not_due": Transition(lambda db, run: transitions.block_unknown(db, ["tests.other"], 10)),
-    "block_unknown_known": Transition(lambda db, run: transitions.block_unknown(db, [WORKFLOW], 10), due),
-    "unblock_known_code": Transition(unblocks("tests.other", "new")),
-    "unblock_known_same_code": Transition(unblocks(WORKFLOW, "old")),
-    "unblock_known_name": Transition(unblocks(WORKFLOW, "new"), no_reason_to_block),
-    "unblock_known_other_name": Transition(unblocks("tests.other", "new"), no_reason_to_block),
+    "block_unknown_not_due": Transition(lambda db, run: fitting.block_unknown(db, ["tests.other"], 10)),
+    "block_unknown_known": Transition(lambda db, run: fitting.block_unknown(db, [WORKFLOW], 10), due),
+    "unblock_known_code": Transition(unblocks("new")),
+    "unblock_known_same_code": Transition(unblocks("old")),
+    "unblock_known_elsewhere": Transition(unblocks("new", queue="elsewhere")),
+    "unblock_known_name": Transition(unblocks("new", queue="elsewhere"), no_reason_to_block),
+    "unblock_known_other_name": Transition(unblocks("new", "tests.other"), no_reason_to_block),
 }
 
 
@@ -372,43 +374,13 @@ def test_a_resumed_run_is_rid_of_a_deadline_that_has_passed():
     assert fresh(run).deadline_at is None
 
 
-def test_who_blocks_and_unblocks_is_told_which_runs_it_were():
-    """For their signals: the workflow, the attempt, and how it ended."""
-    gone = make_run(workflow="gone.away", attempt=2)
-    stopped = make_run(workflow="gone.away", cancel_requested_at=timezone.now())
-    make_run()
-    told = transitions.block_unknown(Database(), [WORKFLOW], 10)
-    assert [(run.pk, run.workflow, run.attempt, run.status) for run in told] == [
-        (gone.pk, "gone.away", 2, "blocked"),
-        (stopped.pk, "gone.away", 1, "cancelled"),
-    ]
-    assert [fresh(run).status for run in told] == ["blocked", "cancelled"]
-    back = transitions.unblock_known(Database(), ["gone.away"], {})
-    assert [(run.pk, run.workflow, run.attempt) for run in back] == [(gone.pk, "gone.away", 2)]
-
-
-@pytest.mark.parametrize("status", [Status.SCHEDULED, Status.WAITING])
-def test_what_is_due_of_an_unknown_workflow_is_given_the_same_patience(status: str):
-    """Where the queue is the database nobody queues what is due: it would stay as it is for ever."""
-    run = make_run(status, workflow="gone.away", wake_at=at(-timedelta(minutes=5)))
-    assert transitions.block_unknown(Database(), [WORKFLOW], 10, patience=600) == []
-    assert [one.pk for one in transitions.block_unknown(Database(), [WORKFLOW], 10, patience=60)] == [run.pk]
-    after = fresh(run)
-    assert (after.status, after.block_reason, after.wake_at, after.waiting_on) == (
-        "blocked",
-        "unknown_workflow",
-        None,
-        "",
-    )
-
-
 def test_a_cancellation_does_not_lock_what_has_ended_below():
     parent = make_run(Status.WAITING)
     below = [make_run(status, parent_id=parent.pk) for status in (Status.SUCCEEDED, Status.FAILED, Status.QUEUED)]
     looked_at: list[Run] = []
-    locked = transitions._locked
+    locked = transitions.locked
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transitions, "_locked", lambda db, runs: looked_at.extend(got := locked(db, runs)) or got)
+        patch.setattr(transitions, "locked", lambda db, runs: looked_at.extend(got := locked(db, runs)) or got)
         assert transitions.cancel(Database(), [parent.pk], Verb()).count == 2
     assert [run.pk for run in looked_at] == [parent.pk, below[2].pk]
 

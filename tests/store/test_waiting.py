@@ -19,11 +19,11 @@ from django_durable.core.states import EntryStatus, Status
 from django_durable.models import Event, JournalEntry, Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
+from django_durable.store.auditing import Verb
 from django_durable.store.claiming import Claim, claim_next
 from django_durable.store.committing import Receipt, write_batch
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.starting import start_runs
-from django_durable.store.transitions import Verb
 from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, row_locked, session, wait_until_blocked
 from tests.store.rows import (

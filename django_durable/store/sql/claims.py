@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ..dialects import Dialect
 from .leases import CLAIM
+from .lines import ASLEEP, QUEUED, claimable, first_of_lines, first_of_queues, lines
 
 
 def _lease(d: Dialect, picked: str) -> str:
     # RETURNING may show what never changes (the input), but not the journal or the events: it reads them on the
     # snapshot from before the lock, and the run would wait for an event that is consumed already.
     return f"""
-        WITH {picked}
+        WITH RECURSIVE {picked}
         UPDATE django_durable_run AS r
         SET status = 'running', lease_token = {d.new_token}, leased_by = %(worker)s,
             lease_expires_at = {d.later("%(lease)s")}, claims = r.claims + 1,
@@ -35,19 +36,17 @@ def claim_ids(d: Dialect) -> str:
 
 
 def claim_next(d: Dialect) -> str:
-    """Claim what is queued and what has come due, best first; MATERIALIZED, so that LIMIT is a limit."""
-    startable = f"queue {d.among('queues')} AND workflow {d.among('workflows')} AND NOT suspect"
+    """Claim what is queued and what has come due, best first: by priority, then by who has waited longest."""
+    is_due = f"{ASLEEP} AND r.wake_at <= {d.now} AND {claimable(d)}"
     return _lease(
         d,
         f"""
+        {lines("asleep", d.names("queues", "q"), ASLEEP)},
         ready AS MATERIALIZED (
-            SELECT id, priority, queued_at AS since FROM django_durable_run
-            WHERE status = 'queued' AND {startable}
-            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock}),
+            SELECT r.id, r.priority, r.queued_at AS since
+            FROM {first_of_queues(d, QUEUED, "r.priority DESC, r.queued_at")}),
         due AS MATERIALIZED (
-            SELECT id, priority, wake_at AS since FROM django_durable_run
-            WHERE status IN ('scheduled', 'waiting') AND wake_at <= {d.now} AND {startable}
-            ORDER BY wake_at LIMIT %(limit)s {d.lock}),
+            SELECT r.id, r.priority, r.wake_at AS since FROM {first_of_lines(d, "asleep", is_due, "r.wake_at")}),
         picked AS MATERIALIZED (
             SELECT id FROM (SELECT * FROM ready UNION ALL SELECT * FROM due) AS both_kinds
             ORDER BY priority DESC, since LIMIT %(limit)s)""",
@@ -59,11 +58,11 @@ def claim_oldest(d: Dialect) -> str:
     return _lease(
         d,
         f"""
-        picked AS MATERIALIZED (
-            SELECT id FROM django_durable_run
-            WHERE status = 'queued' AND NOT suspect
-                AND queue {d.among("queues")} AND workflow {d.among("workflows")}
-            ORDER BY queued_at LIMIT %(limit)s {d.lock})""",
+        {lines("queued", d.names("queues", "q"), QUEUED)},
+        heads AS MATERIALIZED (
+            SELECT r.id, r.queued_at
+            FROM {first_of_lines(d, "queued", f"{QUEUED} AND {claimable(d)}", "r.queued_at")}),
+        picked AS MATERIALIZED (SELECT id FROM heads ORDER BY queued_at LIMIT %(limit)s)""",
     )
 
 
@@ -85,10 +84,13 @@ def hand_back(d: Dialect) -> str:
 def next_due(d: Dialect) -> str:
     """When the next scheduled or waiting run of these queues comes due, and what time it is now."""
     return f"""
-        SELECT wake_at, {d.now} FROM django_durable_run
-        WHERE status IN ('scheduled', 'waiting') AND wake_at IS NOT NULL
-            AND queue {d.among("queues")} AND workflow {d.among("workflows")} AND NOT suspect
-        ORDER BY wake_at LIMIT 1"""
+        WITH RECURSIVE {lines("asleep", d.names("queues", "q"), ASLEEP)}
+        SELECT min(heads.wake_at), {d.now} FROM (
+            SELECT (
+                SELECT r.wake_at FROM django_durable_run r
+                WHERE {ASLEEP} AND r.queue = l.queue AND r.priority = l.priority AND {claimable(d)}
+                ORDER BY r.wake_at LIMIT 1) AS wake_at
+            FROM asleep AS l) AS heads"""
 
 
 def claim_suspect(d: Dialect) -> str:

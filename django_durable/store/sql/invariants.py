@@ -79,14 +79,16 @@ def paths(d: Dialect) -> str:
 
 
 def keys(d: Dialect) -> str:
-    """I13: one unexpired idempotency key of a workflow -> one run, and a run of that workflow."""
+    """I13: one unexpired idempotency key of a workflow -> one run, which exists, and is of that workflow."""
     older = f"""SELECT 1 FROM django_durable_idempotencykey o
         WHERE o.workflow = k.workflow AND o.key_hash = k.key_hash AND o.id < k.id AND o.expires_at > {d.now}"""
-    other = "SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id AND r.workflow <> k.workflow"
+    run = "SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id"
+    other = f"{run} AND r.workflow <> k.workflow"
     return f"""
         SELECT run_id, problem FROM (
             SELECT k.id, k.run_id, CASE
                 WHEN {_any(older)} THEN 'a second run for one idempotency key of ' || k.workflow
+                WHEN {_none(run)} THEN 'no run, but an idempotency key of ' || k.workflow || ' names it'
                 WHEN {_any(other)} THEN 'not a run of ' || k.workflow || ', whose idempotency key names it'
                 END AS problem
             FROM django_durable_idempotencykey k

@@ -27,7 +27,11 @@ def window_end() -> str:
 
 
 def find_roots(d: Dialect) -> str:
-    """What is over and old in a window and begins a tree: by birth, detached, or because its parent is gone."""
+    """What is over and old in a window and begins a tree: by birth, detached, or because its parent is gone.
+
+    A run that an idempotency key still stands for stays: who uses the key again is promised to find it. Only such
+    roots have keys, and none gets one later.
+    """
     seconds = "coalesce(k.seconds, %(default_seconds)s)"
     return f"""
         SELECT r.id, {seconds} FROM django_durable_run r
@@ -35,6 +39,8 @@ def find_roots(d: Dialect) -> str:
         WHERE r.id > %(after)s AND r.id <= %(until)s AND {_is_old(d, seconds)}
             AND (r.parent_id IS NULL OR r.detached
                 OR (SELECT p.id FROM django_durable_run p WHERE p.id = r.parent_id) IS NULL)
+            AND NOT EXISTS (
+                SELECT 1 FROM django_durable_idempotencykey k WHERE k.run_id = r.id AND k.expires_at > {d.now})
         ORDER BY r.id LIMIT %(limit)s"""
 
 

@@ -61,11 +61,6 @@ def insert_fire(d: Dialect) -> str:
         ON CONFLICT (schedule_id, scheduled_for) DO NOTHING RETURNING scheduled_for"""
 
 
-def bound_waits(d: Dialect) -> list[str]:
-    """A run that somebody's open transaction holds must not stop the loops: that cancellation is tried again later."""
-    return [] if d.has_one_writer else ["SET LOCAL lock_timeout = '2s'"]
-
-
 def confirm(d: Dialect) -> str:
     """Say that running code declares these rows, unless that was said a short while ago."""
     return f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .lines import ASLEEP, first_of_lines, lines, queues_of
 
 
 def has_reason(waiting_on: str) -> str:
@@ -43,12 +44,12 @@ def wake(d: Dialect) -> str:
 
 
 def promote(d: Dialect) -> str:
-    """Due → queued, oldest first."""
+    """Due → queued, up to ``limit``. In no order: whoever gets a full batch asks for the next one at once."""
+    is_due = f"{ASLEEP} AND r.wake_at <= {d.now}"
     return f"""
-        WITH picked AS MATERIALIZED (
-            SELECT id FROM django_durable_run
-            WHERE status IN ('scheduled', 'waiting') AND wake_at <= {d.now}
-            ORDER BY wake_at LIMIT %(limit)s {d.lock})
+        WITH RECURSIVE {queues_of("queues", ASLEEP)}, {lines("asleep", "queues AS q", ASLEEP)},
+        picked AS MATERIALIZED (
+            SELECT r.id FROM {first_of_lines(d, "asleep", is_due, "r.wake_at")} LIMIT %(limit)s)
         UPDATE django_durable_run AS r
         SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
         FROM picked WHERE r.id = picked.id
@@ -56,10 +57,13 @@ def promote(d: Dialect) -> str:
 
 
 def find_overslept(d: Dialect) -> str:
-    """Runs whose sender, child or canceller died before it woke them. Driven by what is left over, not by who waits."""
+    """Runs whose sender, child or canceller died before it woke them. Driven by the runs that somebody has to wake:
+    what finished runs have left over (events that nobody took, entries that still wait) lies in nobody's way."""
+    awaiting = "SELECT r.id FROM django_durable_run r WHERE r.status = 'waiting' AND"
+    event = "SELECT 1 FROM django_durable_event e WHERE e.run_id = r.id AND e.consumed_at IS NULL"
     return f"""
         SELECT r.id FROM django_durable_run r WHERE r.status = 'waiting' AND r.id IN (
-            SELECT e.run_id FROM django_durable_event e WHERE e.consumed_at IS NULL
-            UNION SELECT j.run_id FROM django_durable_journalentry j WHERE j.kind = 'child' AND j.status = 'waiting'
-            UNION SELECT c.id FROM django_durable_run c WHERE c.status = 'waiting' AND c.cancel_requested_at IS NOT NULL
+            {awaiting} {d.begins_with("r.waiting_on", "event:")} AND EXISTS ({event})
+            UNION {awaiting} {d.begins_with("r.waiting_on", "child:")}
+            UNION {awaiting} r.cancel_requested_at IS NOT NULL
         ) AND {has_reason("r.waiting_on")} LIMIT %(limit)s"""

@@ -1,0 +1,74 @@
+"""Rows of runs under their locks: taken in one order, waited for only so long, changed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.utils import OperationalError
+
+from ..exceptions import RunLocked
+from ..models import Run
+from .database import Database
+
+LOCK_SECONDS = 2.0
+"""How long who acts on a run waits for a transaction that holds its row; a worker's own are done in milliseconds."""
+
+
+@contextmanager
+def brief_lock(db: Database, run_ids: Sequence[UUID]) -> Iterator[None]:
+    """A transaction, or a savepoint, that waits for no row longer than LOCK_SECONDS. Raises RunLocked, which names
+    those of the runs (or of what ``locked`` asked for in it) that another transaction holds."""
+    try:
+        with db.brief_transaction(LOCK_SECONDS):
+            yield
+    except _Refused as refused:
+        held = _held(db, refused.runs)
+        raise RunLocked(held or run_ids, LOCK_SECONDS) from refused.__cause__
+    except OperationalError as error:
+        if not db.dialect.is_lock_timeout(error):
+            raise
+        raise RunLocked(run_ids, LOCK_SECONDS) from error
+
+
+def locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
+    """The rows under their locks, in primary key order (the order of every lock of this package)."""
+    try:
+        return list(runs.using(db.alias).select_for_update(no_key=True).order_by("pk"))
+    except OperationalError as error:
+        if not db.dialect.is_lock_timeout(error):
+            raise
+        raise _Refused(runs) from error
+
+
+def locked_now(db: Database, runs: QuerySet[Run], limit: int | None = None) -> list[Run]:
+    """As ``locked``, without the rows that somebody holds, and up to ``limit``: who asks comes back to the others."""
+    skips = db.connection.features.has_select_for_update_skip_locked
+    return list(runs.using(db.alias).select_for_update(no_key=True, skip_locked=skips).order_by("pk")[:limit])
+
+
+def change(db: Database, runs: Sequence[Run], **columns: Any) -> None:
+    """Set these columns of rows that are locked."""
+    if runs:
+        Run.objects.using(db.alias).filter(pk__in=[run.pk for run in runs]).update(**columns)
+
+
+class _Refused(Exception):
+    """``runs`` were waited for in vain. Only outside of the failed transaction can we look which of them it was."""
+
+    def __init__(self, runs: QuerySet[Run]) -> None:
+        super().__init__()
+        self.runs = runs
+
+
+def _held(db: Database, runs: QuerySet[Run]) -> list[UUID]:
+    asked = list(runs.using(db.alias).order_by("pk").values_list("pk", flat=True))
+    with db.transaction():
+        free = {run.pk for run in locked_now(db, runs)}
+        # To let go of them at once, also inside a transaction of the caller's.
+        transaction.set_rollback(True, using=db.alias)
+    return [pk for pk in asked if pk not in free]

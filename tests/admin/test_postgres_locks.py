@@ -1,0 +1,39 @@
+"""A run whose row an open transaction holds: the page says so, and waits for it only so long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+from django.test import Client
+
+from django_durable.core.states import Status
+from django_durable.models import Audit, Run
+from django_durable.store import locking
+from tests.admin.pages import text_of, verb_url
+from tests.app.workflows import doubling
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def held() -> Iterator[Run]:
+    run = Run.objects.get(pk=doubling.using(run_after=3600).enqueue(1).id)
+    other = connections["default"].copy()
+    other.inc_thread_sharing()
+    other.set_autocommit(False)
+    with other.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM django_durable_run WHERE id = %s FOR UPDATE", [run.pk])
+    yield run
+    other.rollback()
+    other.close()
+
+
+def test_a_held_run_is_told_and_nothing_is_done(boss: Client, held: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
+    answer = boss.post(verb_url(held, "cancel"), {"confirmed": "1", "reason": "now"}, follow=True)
+    assert answer.status_code == 200
+    assert f"Run {held.pk} is held by another transaction" in text_of(answer)
+    assert Run.objects.get(pk=held.pk).status == Status.SCHEDULED
+    assert not Audit.objects.exists()
