@@ -8,13 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .client.model_ref import ModelRef
-from .core.context import AsyncContext, Context
+from .core.async_context import AsyncContext
+from .core.context import Context
 from .core.cron import Cron
 from .core.durable_type import durable_type
 from .core.events import Event
+from .core.loops import Break, Continue
 from .core.retries import Retry
 from .core.stepping import current_step
-from .exceptions import NonRetriableError, RetryLater
+from .core.tries import Outcome
+from .exceptions import NonRetriableError, RetryLater, RollbackError
 from .workflows import Workflow, durable_workflow, get_workflow
 
 if TYPE_CHECKING:
@@ -25,13 +28,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AsyncContext",
+    "Break",
     "Context",
+    "Continue",
     "Cron",
     "Event",
     "ModelRef",
     "NonRetriableError",
+    "Outcome",
     "Retry",
     "RetryLater",
+    "RollbackError",
     "Workflow",
     "cancel_runs",
     "current_step",

@@ -155,6 +155,32 @@ class ChildFailed(DurableError):
         super().__init__(f"Child {step!r} ({run_id}) {status}: {error.get('type')}: {error.get('message')}")
 
 
+class BranchesFailed(DurableError):
+    """Base of JoinError and RaceError. ``errors`` has what each branch that failed raised, by the branch's name
+    (``type``, ``message``, ``traceback``)."""
+
+    def __init__(self, path: str, errors: dict[Any, dict[str, Any]]) -> None:
+        self.path, self.errors = path, errors
+        told = "; ".join(f"{name}: {error.get('type')}: {error.get('message')}" for name, error in errors.items())
+        super().__init__(f"{path!r}: {told[:2000]}")
+
+
+class JoinError(BranchesFailed):
+    """At least one branch of a ``join``, or one item of a ``map``, failed; the others have come to their ends."""
+
+
+class RaceError(BranchesFailed):
+    """Every branch of a ``race`` failed."""
+
+
+class LoopLimit(DurableError):
+    """A loop that did not end within ``max_iterations``."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.path, self.limit = path, limit
+        super().__init__(f"Loop {path!r} did not end within {limit} turns.")
+
+
 class EventTimeout(DurableError):
     def __init__(self, path: str, event: str) -> None:
         self.path, self.event = path, event
@@ -175,6 +201,10 @@ class RunTimeout(DurableError):
 
 class NonRetriableError(DurableError):
     """Raise it in a step or workflow to give up at once, whatever the retry policy says."""
+
+
+class RollbackError(NonRetriableError):
+    """Raise it to give up at once and undo what was done: no ``try_step`` or ``try_block`` catches it."""
 
 
 class RetryLater(DurableError):
@@ -206,7 +236,7 @@ class ContextMisuse(DurableError):
     """A ``ctx`` call where it cannot work (inside a transaction, inside a step, after a suspension)."""
 
 
-class SuspensionSwallowed(DurableError):
+class SuspensionSwallowed(ContextMisuse):
     """The workflow returned although it had been suspended: something caught the suspension."""
 
     def __init__(self, path: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
 from ..exceptions import ChildFailed
 from .codec import decode, encode
-from .effects import Effect, Performed, Persist
+from .effects import Decisions, Persist
 from .flow import Flow
 from .journal import ChildState, Entry, NewRun
 from .states import TERMINAL, EntryStatus, Kind, Status
@@ -18,7 +18,7 @@ MakeRun = Callable[[str], NewRun]
 """Builds the child for the path that starts it."""
 
 
-def start_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Performed | None, UUID]:
+def start_child(flow: Flow, path: str, make: MakeRun) -> Decisions[UUID]:
     """Start a child and go on; its id."""
     entry = flow.find(path, Kind.CHILD)
     if entry is None:
@@ -28,7 +28,7 @@ def start_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Perfo
     return cast(UUID, decode(cast(str, entry.value)))
 
 
-def run_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Performed | None, Any]:
+def run_child(flow: Flow, path: str, make: MakeRun) -> Decisions[Any]:
     """Start a child, wait for it without holding anything, and return its value or raise ChildFailed."""
     entry = flow.find(path, Kind.CHILD)
     if entry is None:
@@ -37,10 +37,10 @@ def run_child(flow: Flow, path: str, make: MakeRun) -> Generator[Effect, Perform
         flow.suspend(entry)
     if entry.status == EntryStatus.WAITING:
         flow.require_live()
-        state = flow.journal.child(path)
+        state = flow.journal.inbox.child(path)
         if state is None or state.status not in TERMINAL:
             flow.suspend(entry)
-        entry = _ended(entry, state)
+        entry = ended(entry, state)
         flow.record(entry)
         yield Persist()
     if entry.status == EntryStatus.FAILED:
@@ -56,7 +56,8 @@ def _start(flow: Flow, path: str, make: MakeRun) -> UUID:
     return child.id
 
 
-def _ended(entry: Entry, state: ChildState) -> Entry:
+def ended(entry: Entry, state: ChildState) -> Entry:
+    """``entry`` once its child has come to ``state``, which is terminal."""
     if state.status == Status.SUCCEEDED:
         return replace(entry, status=EntryStatus.SUCCEEDED, value=state.output)
     error = decode(state.error) if state.error else {"type": "RunCancelled", "message": "the child was cancelled"}

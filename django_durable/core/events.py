@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from ..exceptions import EventTimeout
 from .codec import decode, encode
-from .effects import Effect, Performed, Persist
+from .effects import Decisions, Persist
 from .flow import Flow
 from .journal import Entry, SentEvent
 from .names import check_name
@@ -30,7 +29,7 @@ class Event:
 
 def wait_for_event(
     flow: Flow, path: str, event: str, timeout: timedelta | float | None, default: Any
-) -> Generator[Effect, Performed | None, Any]:
+) -> Decisions[Any]:
     """The next event ``event`` that no wait has taken; at the time-out ``default``, or EventTimeout."""
     check_name("event", event)
     entry = flow.find(path, Kind.EVENT)
@@ -39,7 +38,7 @@ def wait_for_event(
     if entry is not None and entry.status == EntryStatus.FAILED:
         return _timed_out(path, event, default)
     flow.require_live()
-    sent = flow.journal.take_event(event)
+    sent = flow.journal.inbox.take_event([event])
     if sent is not None:
         entry = _taken(path, sent)
         flow.pending.consumed[sent.id] = path

@@ -1,16 +1,20 @@
 """One attempt of a run as decisions: *value*, *run this* or *wait*. No I/O, no clock of its own.
 
-The step kinds (``steps``, ``sleeps``, ``events``, ``children``, ``values``) ask the flow what is journaled, tell
+The step kinds (``steps``, ``sleeps``, ``events``, ``children``, ``values`` …) ask the flow what is journaled, tell
 it what to record, and yield effects that a driver executes. Once the flow has an outcome it is closed:
 every further call unwinds again without acting.
+
+A flow is one line of execution. The code of a nested scope (a branch, a turn of a loop, a block) has a flow of its own,
+a ``part``: names, counters, what is pending and how it ended are its own; run, journal and lease are shared. So lines
+that run side by side in threads never write to the same flow.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
 from uuid import UUID
@@ -21,10 +25,11 @@ from .failures import describe
 from .journal import Entry, Journal, Write
 from .lease import Lease
 from .names import make_path
-from .outcomes import Blocked, Cancelled, Failed, Lost, Outcome, Released, Suspended
+from .outcomes import Blocked, Cancelled, Failed, Lost, Outcome, Released, Stopped, Suspended
 from .retries import Retry
 from .states import BlockReason, EntryStatus, Kind
 from .stepping import running_step
+from .undoing import Loser, Undo
 from .unwinding import Unwind
 
 logger = logging.getLogger("django_durable.payloads")
@@ -49,22 +54,29 @@ class RunInfo:
 
 
 class Flow:
-    """``pending`` is what the next commit will carry, ``outcome`` how the attempt ended (None: it has not)."""
+    """``pending`` is what the next commit will carry, ``outcome`` how this line ended (None: it has not)."""
 
     __slots__ = (
         "_claimed",
+        "_is_stopped",
+        "_parent",
         "before_call",
         "counters",
+        "heeds_cancel",
         "is_closed",
         "is_replaying",
         "journal",
         "lease",
+        "losers",
         "misuse",
         "outcome",
         "pending",
         "random",
         "run",
+        "scope",
+        "seen",
         "step_retry",
+        "undos",
     )
 
     def __init__(
@@ -74,7 +86,11 @@ class Flow:
         lease: Lease,
         step_retry: Retry | None = None,
         chance: Callable[[], float] = random.random,
+        scope: str = "",
+        parent: Flow | None = None,
     ) -> None:
+        self.scope = scope
+        """What every path of this line begins with: empty, or ending with a slash."""
         self.run = run
         self.journal = journal
         self.lease = lease
@@ -86,10 +102,56 @@ class Flow:
         self.misuse: ContextMisuse | None = None
         """What fails the run, whatever the workflow made of it and whatever else was recorded."""
         self.is_closed = False
+        self.heeds_cancel: bool = parent.heeds_cancel if parent is not None else True
+        """False while the run compensates: that a cancellation was asked for is a reason to, and not to stop."""
         self.before_call: Callable[[str], None] | None = None
         """What a driver has to say against the ``ctx`` call of this name, here and now; raises."""
         self.counters: dict[str, int] = {}
+        self.seen: set[str] = set()
+        """Paths that this line, and the parts that it has absorbed, came to; one that ends with ``/`` or ``[`` stands
+        for all that begin with it."""
+        self.undos: list[Undo] = []
+        """What there is to undo: found by lines that only replay."""
+        self.losers: list[Loser] = []
+        """Branches that lost a race: what they did is undone at the end of the attempt, whatever that is."""
         self._claimed: set[str] = set()
+        self._parent = parent
+        self._is_stopped = False
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def part(self, path: str) -> Flow:
+        """A flow for the code in the scope that ``path`` opens."""
+        return Flow(self.run, self.journal, self.lease, self.step_retry, self.random, f"{path}/", self)
+
+    def absorb(self, part: Flow) -> None:
+        """Take over what a part has done, once its code is over for good."""
+        self.pending.absorb(part.close())
+        self.take_undos(part)
+
+    def take_undos(self, part: Flow) -> None:
+        """Take over what a part has found to undo, and nothing that it would write."""
+        self.seen |= part.seen
+        self.undos += part.undos
+        for loser in part.losers:
+            # A part is over when the code of its branches is.
+            if loser.running is not None:
+                self.pending.absorb(loser.running.close())
+            self.losers.append(replace(loser, running=None))
+
+    def stop(self) -> None:
+        """From here on this line, and every part of it, only replays: what is not journaled unwinds it."""
+        self._is_stopped = True
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._is_stopped or (self._parent is not None and self._parent.is_stopped)
+
+    def forget_undos(self) -> None:
+        """A point of no return: nothing that was done so far is undone, here or in the lines around."""
+        self.undos.clear()
+        if self._parent is not None:
+            self._parent.forget_undos()
 
     # --- identity ------------------------------------------------------------------------------
 
@@ -108,31 +170,46 @@ class Flow:
                 f"ctx was used after the workflow's function had ended, at {name!r}. Await each ctx call."
             )
 
-    def claim(self, scope: str, name: str, key: object = None) -> str:
-        """The path of this call, which nobody in this run has used before. Raises StepNameReused, InvalidName."""
+    def claim(self, name: str, key: object = None) -> str:
+        """The path of this call, which nobody in this scope has used before. Raises StepNameReused, InvalidName."""
         self.require_open(name)
-        path = make_path(scope, name, key)
+        path = make_path(self.scope, name, key)
         if path in self._claimed:
             raise StepNameReused(path)
         self._claimed.add(path)
         return path
 
-    def count(self, scope: str, name: str) -> int:
-        """How many unnamed values of this sort were asked for in ``scope``, this one included."""
-        path = scope + name
-        self.counters[path] = turn = self.counters.get(path, 0) + 1
+    def count(self, name: str) -> int:
+        """How many unnamed values of this sort were asked for in this scope, this one included."""
+        self.counters[name] = turn = self.counters.get(name, 0) + 1
         return turn
 
     def find(self, path: str, kind: Kind) -> Entry | None:
         """What is journaled at ``path``. An entry of another kind ends the attempt as ``blocked: diverged``."""
         entry = self.journal.find(path)
+        self.seen.add(path)
         if entry is None or entry.status in (EntryStatus.WAITING, EntryStatus.RETRYING):
             # What comes after a wait is new, although the wait itself was journaled.
             self.is_replaying = False
         if entry is not None and entry.kind != kind:
             text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
             self.end(Blocked(BlockReason.DIVERGED, text))
+        if entry is not None and entry.status == EntryStatus.ABANDONED:
+            if self.is_stopped:
+                self.end(Stopped())
+            # Changed code had passed it by, and this code waits for it again: from when it first did.
+            entry = replace(entry, status=EntryStatus.WAITING)
+            self.record(entry)
         return entry
+
+    def has_seen(self, path: str) -> bool:
+        """Whether this line, or a part of it that is over, came to ``path``, or by the scope that it is in."""
+        return path in self.seen or any(path.startswith(scope) for scope in self.seen if scope[-1] in "/[")
+
+    def unvisited(self, scope: str = "") -> list[str]:
+        """What is journaled in ``scope`` and this replay did not come to: the code went another way before."""
+        entries = self.journal.under(scope)
+        return [entry.path for entry in entries if entry.kind != Kind.UNDO and not self.has_seen(entry.path)]
 
     def encode(self, value: object, root: str) -> str:
         """``value`` as text within the run's limits; says in the log that it is large. Raises PayloadError."""
@@ -146,10 +223,12 @@ class Flow:
 
     def require_live(self) -> None:
         """Unwind where this attempt may start nothing new: lease (nearly) over, asked to stop, past the deadline."""
+        if self.is_stopped:
+            self.end(Stopped())
         lease, deadline_at = self.lease, self.run.deadline_at
         if lease.is_over:
             self.end(Lost())
-        if lease.cancel_requested:
+        if lease.cancel_requested and self.heeds_cancel:
             self.end(Cancelled())
         if lease.release_requested:
             self.end(Released())
@@ -163,6 +242,12 @@ class Flow:
         """Journal ``entry`` with the next commit."""
         self.journal.add(entry)
         self.pending.entries[entry.path] = entry
+
+    def leave_waits(self, paths: Collection[str]) -> None:
+        """The run comes to a rest and waits at ``paths``: whatever else was waited for once, nobody is there now."""
+        for entry in self.journal.waits():
+            if entry.path not in paths:
+                self.record(replace(entry, status=EntryStatus.ABANDONED))
 
     def take_pending(self) -> Write:
         """What is to be committed now; the next commit starts empty."""

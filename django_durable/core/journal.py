@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -32,6 +33,8 @@ class Entry:
     wake_at: datetime | None = None
     wake_after: float | None = None
     awaits: str = ""
+    undo: bool = False
+    """Whether a compensation was given: it has to be found again, should the run fail."""
     seconds: float | None = None
     """How long the last attempt of a step took; kept to date its beginning by the database's clock."""
 
@@ -75,10 +78,37 @@ class Write:
     children: list[NewRun] = field(default_factory=list)
     consumed: dict[int, str] = field(default_factory=dict)
     progress: str | None = None
+    forgotten: set[str] = field(default_factory=set)
+    """Paths of entries that are pruned."""
+    unwanted: list[str] = field(default_factory=list)
+    """Paths of children (or maps of them) to be cancelled: a branch that lost a race waited there."""
     outcome: Outcome | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.entries or self.children or self.consumed or self.progress or self.outcome)
+        return bool(
+            self.entries
+            or self.children
+            or self.consumed
+            or self.progress
+            or self.forgotten
+            or self.unwanted
+            or self.outcome
+        )
+
+    def absorb(self, other: Write) -> None:
+        """Add what another line of the same run has to write; where both wrote, the other did so later."""
+        self.entries.update(other.entries)
+        self.children += other.children
+        self.consumed.update(other.consumed)
+        self.progress = other.progress or self.progress
+        self.forgotten |= other.forgotten
+        self.unwanted += other.unwanted
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Prune these entries, written or not."""
+        for path in paths:
+            self.entries.pop(path, None)
+        self.forgotten.update(paths)
 
 
 @dataclass(slots=True, frozen=True)
@@ -94,6 +124,8 @@ class ChildState:
 class Journal(Protocol):
     """What is durable of one run. Reading is from memory: the claim loaded it; writing is the driver's work."""
 
+    inbox: Inbox
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing was ever journaled: there is nothing to replay."""
@@ -101,17 +133,70 @@ class Journal(Protocol):
     def find(self, path: str) -> Entry | None:
         """The entry at ``path``, or None."""
 
+    def under(self, scope: str) -> list[Entry]:
+        """The entries whose paths begin with ``scope``, in the order in which they were first journaled."""
+
+    def waits(self) -> list[Entry]:
+        """The entries that are ``waiting``."""
+
     def add(self, entry: Entry) -> None:
         """Take up an entry that is about to be written; gives it the next ``seq`` if it is new."""
 
-    def take_event(self, name: str) -> SentEvent | None:
-        """The oldest event under ``name`` that nobody has taken; it is taken with this call."""
+    def forget(self, paths: Collection[str]) -> None:
+        """Drop entries that are about to be pruned."""
+
+    def now(self) -> datetime:
+        """The database's time, never ahead of it."""
+
+
+class Inbox(Protocol):
+    """What others have made durable for this run, as far as this process has heard."""
+
+    def take_event(self, names: Collection[str]) -> SentEvent | None:
+        """The oldest event under one of these names that nobody has taken; it is taken with this call."""
+
+    def has_event(self, names: Collection[str]) -> bool:
+        """Whether ``take_event`` would find one."""
 
     def child(self, path: str) -> ChildState | None:
         """The child run that was started at ``path``."""
 
-    def now(self) -> datetime:
-        """The database's time, never ahead of it."""
+    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
+        """Take in what there is now. An event that was taken before is not there again."""
+
+
+class MemoryInbox:
+    """An inbox in lists and dicts: loaded from rows at a claim, or filled by a test."""
+
+    def __init__(
+        self, events: Iterable[SentEvent] | None = None, children: dict[str, ChildState] | None = None
+    ) -> None:
+        self._events = list(events or [])
+        self._children = children or {}
+        self._taken: set[int] = set()
+        self._mutex = threading.Lock()
+
+    def take_event(self, names: Collection[str]) -> SentEvent | None:
+        with self._mutex:
+            for position, event in enumerate(self._events):
+                if event.name in names:
+                    self._taken.add(event.id)
+                    return self._events.pop(position)
+        return None
+
+    def has_event(self, names: Collection[str]) -> bool:
+        with self._mutex:
+            return any(event.name in names for event in self._events)
+
+    def child(self, path: str) -> ChildState | None:
+        return self._children.get(path)
+
+    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
+        with self._mutex:
+            known = {event.id for event in self._events}
+            fresh = [event for event in events if event.id not in known and event.id not in self._taken]
+            self._events = sorted([*self._events, *fresh], key=lambda event: event.id)
+        self._children = {**self._children, **children}
 
 
 class MemoryJournal:
@@ -125,10 +210,10 @@ class MemoryJournal:
         now: Callable[[], datetime] = utcnow,
     ) -> None:
         self.entries = entries if entries is not None else {}
-        self._events = events or []
-        self._children = children or {}
+        self.inbox: Inbox = MemoryInbox(events, children)
         self._now = now
         self._seq = max((entry.seq for entry in self.entries.values()), default=0)
+        self._mutex = threading.Lock()
 
     @property
     def is_empty(self) -> bool:
@@ -137,23 +222,29 @@ class MemoryJournal:
     def find(self, path: str) -> Entry | None:
         return self.entries.get(path)
 
+    def under(self, scope: str) -> list[Entry]:
+        with self._mutex:
+            found = [entry for path, entry in self.entries.items() if path.startswith(scope)]
+        return sorted(found, key=lambda entry: entry.seq)
+
+    def waits(self) -> list[Entry]:
+        with self._mutex:
+            return [entry for entry in self.entries.values() if entry.status == EntryStatus.WAITING]
+
     def add(self, entry: Entry) -> None:
-        known = self.entries.get(entry.path)
-        if known is not None:
-            entry.seq = known.seq
-        else:
-            self._seq += 1
-            entry.seq = self._seq
-        self.entries[entry.path] = entry
+        with self._mutex:
+            known = self.entries.get(entry.path)
+            if known is not None:
+                entry.seq = known.seq
+            else:
+                self._seq += 1
+                entry.seq = self._seq
+            self.entries[entry.path] = entry
 
-    def take_event(self, name: str) -> SentEvent | None:
-        for position, event in enumerate(self._events):
-            if event.name == name:
-                return self._events.pop(position)
-        return None
-
-    def child(self, path: str) -> ChildState | None:
-        return self._children.get(path)
+    def forget(self, paths: Collection[str]) -> None:
+        with self._mutex:
+            for path in paths:
+                self.entries.pop(path, None)
 
     def now(self) -> datetime:
         return self._now()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .states import BlockReason
+from .states import BlockReason, Phase
 
 
 @dataclass(slots=True, frozen=True)
 class Completed:
-    """The function returned; ``output`` is its encoded value."""
+    """The function returned; ``output`` is its encoded value. ``undoes``: a cancellation that was acknowledged first
+    would have something to undo. ``unvisited``: what is journaled and the function did not come to any more."""
 
     output: str
+    undoes: bool = False
+    unvisited: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,12 +31,19 @@ class Failed:
 class Suspended:
     """The run waits: until ``wake_at`` (database time), for ``wake_after`` seconds, or only for what it awaits.
 
-    ``waiting_on`` says for whom to read it: kind and path.
+    ``waiting_on`` is the kind and path of the entry that it waits at, or, with ``several``, of the scope whose entries
+    at these paths it waits for: any of them is a reason to go on.
     """
 
     waiting_on: str
     wake_at: datetime | None = None
     wake_after: float | None = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The entries that it waits for."""
+        return self.several or (self.waiting_on.partition(":")[2],)
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,14 +57,20 @@ class Retried:
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """The run has failed, and its ``on_failure`` comes first: the error is kept as the pending outcome."""
+    """The run is as good as over, and ``phase`` comes first: compensation, ``on_failure``.
 
-    error: dict[str, Any]
+    ``error`` is kept as the pending outcome; None for a cancellation, which the run's row knows of.
+    """
+
+    phase: Phase
+    error: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class Cancelled:
-    """A cancellation was seen; the function has been unwound."""
+    """A cancellation was seen; the function has been unwound. ``error``: what could not be undone."""
+
+    error: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,8 +88,25 @@ class Released:
 
 
 @dataclass(slots=True, frozen=True)
+class Stopped:
+    """A line that only replays has come to its end: how a part ends, never a run."""
+
+
+@dataclass(slots=True, frozen=True)
 class Lost:
     """The lease is somebody else's: nothing may be written."""
 
 
-Outcome = Completed | Failed | Suspended | Retried | Ending | Cancelled | Blocked | Released | Lost
+Outcome = Completed | Failed | Suspended | Retried | Ending | Cancelled | Blocked | Released | Stopped | Lost
+
+
+def together(waits: Sequence[Suspended], waiting_on: str) -> Suspended:
+    """One wait for whatever comes first; ``waiting_on`` is what to call it where there are several."""
+    if len(waits) == 1:
+        return waits[0]
+    return Suspended(
+        waiting_on,
+        min((wait.wake_at for wait in waits if wait.wake_at is not None), default=None),
+        min((wait.wake_after for wait in waits if wait.wake_after is not None), default=None),
+        tuple(path for wait in waits for path in wait.paths),
+    )

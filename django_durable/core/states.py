@@ -48,15 +48,31 @@ class Kind(StrEnum):
     EVENT = "event"
     CHILD = "child"
     VALUE = "value"
+    UNDO = "undo"
+    """A compensation."""
+    MARK = "mark"
+    """A point of no return."""
+    BLOCK = "block"
+    JOIN = "join"
+    RACE = "race"
+    MAP = "map"
+    LOOP = "loop"
+    POLL = "poll"
+    GATE = "gate"
+    """The version of a piece of code that this run goes by."""
 
 
 class EntryStatus(StrEnum):
-    """How far a journal entry has come. ``waiting`` entries are what the run waits for."""
+    """How far a journal entry has come. The ``waiting`` entries of a waiting run are what it waits for, all of them."""
 
+    OPEN = "open"
+    """A scope whose code is not over."""
     WAITING = "waiting"
     RETRYING = "retrying"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    ABANDONED = "abandoned"
+    """A wait that nobody is at any more: of a branch that lost a race, or one that changed code passes by."""
 
 
 class PayloadKind(StrEnum):
@@ -72,3 +88,5 @@ class PayloadKind(StrEnum):
     TRIED = "tried"
     """The fingerprints of code that could not go on with the run, one a line; the run itself has the latest."""
     PROGRESS = "progress"
+    MISSED = "missed"
+    """Paths of entries that a run which succeeded did not come to any more: its code had changed."""

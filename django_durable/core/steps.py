@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ..exceptions import PayloadError, RunCancelled, StepFailed
+from ..exceptions import NonRetriableError, PayloadError, RollbackError, RunCancelled, StepFailed
 from .codec import decode, encode, is_plain
-from .effects import Effect, Perform, Performed, Persist, Raised, Returned
+from .effects import Decisions, Perform, Persist, Raised, Returned
 from .failures import describe
 from .flow import Flow
 from .journal import Entry
 from .outcomes import Cancelled
 from .retries import Retry, retry_delay
 from .states import EntryStatus, Kind
-
-Steps = Generator[Effect, Performed | None, Any]
+from .undoing import Undo
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,22 +26,33 @@ class StepOptions:
     timeout: float | None = None
     atomic: bool = False
     ephemeral: bool = False
+    compensate: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.atomic and self.ephemeral:
             raise TypeError("A step is atomic or ephemeral, not both.")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
+        if self.compensate is not None and not callable(self.compensate):
+            raise TypeError(f"compensate must be callable with the step's result, not {self.compensate!r}.")
 
 
 PLAIN = StepOptions()
 
 
-def step(flow: Flow, path: str, fn: Callable[..., Any], args: tuple[Any, ...], options: StepOptions = PLAIN) -> Steps:
+def step(
+    flow: Flow,
+    path: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    options: StepOptions = PLAIN,
+    kind: Kind = Kind.STEP,
+) -> Decisions[Any]:
     """The value that ``fn(*args)`` returned once. Raises StepFailed when its retries are used up."""
-    entry = flow.find(path, Kind.STEP)
+    entry = flow.find(path, kind)
     if entry is not None:
         if entry.status == EntryStatus.SUCCEEDED:
+            _register(flow, entry, options)
             return decode(cast(str, entry.value))
         if entry.status == EntryStatus.FAILED:
             raise _failure(entry)
@@ -51,7 +61,7 @@ def step(flow: Flow, path: str, fn: Callable[..., Any], args: tuple[Any, ...], o
     attempt = entry.attempts + 1 if entry else 1
     while True:
         flow.require_live()
-        settle = _settle(flow, path, attempt)
+        settle = _settle(flow, path, kind, attempt, options)
         performed = yield Perform(path, fn, args, attempt, options.timeout, settle if options.atomic else None)
         if isinstance(performed, Returned):
             try:
@@ -64,31 +74,42 @@ def step(flow: Flow, path: str, fn: Callable[..., Any], args: tuple[Any, ...], o
                     if not options.ephemeral:
                         yield Persist()
                 return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
-        entry = _after_error(flow, path, attempt, cast(Raised, performed), options.retry or flow.step_retry)
+        raised = cast(Raised, performed)
+        entry = _after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
         flow.record(entry)
         if entry.status == EntryStatus.RETRYING and entry.wake_after:
             flow.suspend(entry)
         yield Persist()
         if entry.status == EntryStatus.FAILED:
-            raise _failure(entry) from cast(Raised, performed).error
+            raise _failure(entry) from raised.error
         attempt += 1
 
 
-def _settle(flow: Flow, path: str, attempt: int) -> Callable[[Returned], Entry]:
+def _register(flow: Flow, entry: Entry, options: StepOptions) -> None:
+    if options.compensate is not None and flow.is_stopped:
+        retry = options.retry or flow.step_retry
+        flow.undos.append(Undo(entry.path, entry.seq, options.compensate, cast(str, entry.value), retry))
+
+
+def _settle(flow: Flow, path: str, kind: Kind, attempt: int, options: StepOptions) -> Callable[[Returned], Entry]:
     def settle(returned: Returned) -> Entry:
         value = flow.encode(returned.value, f"result of step {path!r}")
-        return Entry(path, Kind.STEP, EntryStatus.SUCCEEDED, attempts=attempt, value=value, seconds=returned.seconds)
+        undo = options.compensate is not None
+        return Entry(
+            path, kind, EntryStatus.SUCCEEDED, attempts=attempt, value=value, undo=undo, seconds=returned.seconds
+        )
 
     return settle
 
 
-def _after_error(flow: Flow, path: str, attempt: int, raised: Raised, retry: Retry) -> Entry:
+def _after_error(flow: Flow, path: str, kind: Kind, attempt: int, raised: Raised, retry: Retry) -> Entry:
     error = raised.error
-    if isinstance(error, RunCancelled) and flow.lease.cancel_requested:
+    if isinstance(error, RunCancelled) and flow.lease.cancel_requested and flow.heeds_cancel:
         flow.end(Cancelled())
-    entry = Entry(
-        path, Kind.STEP, EntryStatus.FAILED, attempts=attempt, error=encode(describe(error)), seconds=raised.seconds
-    )
+    told = describe(error)
+    if isinstance(error, NonRetriableError):
+        told["reason"] = "rollback" if isinstance(error, RollbackError) else "critical"
+    entry = Entry(path, kind, EntryStatus.FAILED, attempts=attempt, error=encode(told), seconds=raised.seconds)
     # A result that cannot be stored fails at once: the body has run, and would return the same again.
     if not isinstance(error, PayloadError) and retry.allows(error, attempt):
         delay = retry_delay(retry, error, attempt, flow.random)

@@ -13,29 +13,30 @@ from .journal import Entry
 from .states import EntryStatus, Kind
 
 
-def now(flow: Flow, scope: str) -> datetime:
+def now(flow: Flow) -> datetime:
     """The time when this call was first reached; journaled with the next durable write."""
     flow.require_open("now")
     # Escaped names never hold a bare "%", so no name that a person chose can be this path.
-    path = f"{scope}%now[{flow.count(scope, '%now')}]"
+    path = f"{flow.scope}%now[{flow.count('%now')}]"
     entry = flow.find(path, Kind.VALUE)
     if entry is None:
+        flow.require_live()
         entry = Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=encode(flow.journal.now()))
         flow.record(entry)
     return cast(datetime, decode(cast(str, entry.value)))
 
 
-def _digest(flow: Flow, scope: str, sort: str) -> bytes:
+def _digest(flow: Flow, sort: str) -> bytes:
     flow.require_open(sort)
-    turn = flow.count(scope, sort)
-    return hashlib.sha256(f"{flow.run.run_id}\n{scope}\n{sort}\n{turn}".encode()).digest()
+    turn = flow.count(sort)
+    return hashlib.sha256(f"{flow.run.run_id}\n{flow.scope}\n{sort}\n{turn}".encode()).digest()
 
 
-def uuid4(flow: Flow, scope: str) -> UUID:
+def uuid4(flow: Flow) -> UUID:
     """A UUID drawn from the run's id, the scope and the count of such calls in it."""
-    return UUID(bytes=_digest(flow, scope, "uuid4")[:16], version=4)
+    return UUID(bytes=_digest(flow, "uuid4")[:16], version=4)
 
 
-def random(flow: Flow, scope: str) -> float:
+def random(flow: Flow) -> float:
     """A float in [0, 1), drawn as ``uuid4`` is (53 bits, as ``random.random`` has)."""
-    return (int.from_bytes(_digest(flow, scope, "random")[:8]) >> 11) * 2.0**-53
+    return (int.from_bytes(_digest(flow, "random")[:8]) >> 11) * 2.0**-53

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ..core.context import AsyncContext
+from ..core.async_context import AsyncContext
 from ..core.executing import enter_run, leave_run
 from ..core.outcomes import Lost, Outcome
 from ..store.claiming import Claim
@@ -46,6 +46,15 @@ async def _work(attempt: Attempt, commit: Commit) -> Outcome:
 async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:
     try:
         body = attempt.body(AsyncContext(attempt.flow, drive), drive)
-        return attempt.returned(await drive.run(body))
+        outcome = attempt.returned(await drive.run(body))
     except BaseException as error:
-        return attempt.interrupted() if drive.is_interrupted else attempt.raised(error)
+        outcome = attempt.interrupted() if drive.is_interrupted else attempt.raised(error)
+    return await _settle(attempt, drive, outcome) if attempt.has_losers(outcome) else outcome
+
+
+async def _settle(attempt: Attempt, drive: AsyncDriver, outcome: Outcome) -> Outcome:
+    try:
+        await drive.run(lambda: drive(attempt.settling()))
+    except BaseException as error:
+        return attempt.interrupted() if drive.is_interrupted else attempt.settled(outcome, error)
+    return attempt.settled(outcome)

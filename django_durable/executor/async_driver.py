@@ -6,14 +6,30 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from ..core.context import Decisions
-from ..core.effects import Perform, Performed, Raised, Returned
+from ..core.async_context import AsyncContext
+from ..core.effects import (
+    Answer,
+    AwaitBranch,
+    Decisions,
+    Effect,
+    Ended,
+    Enter,
+    Perform,
+    Performed,
+    Persist,
+    Raised,
+    Refresh,
+    Returned,
+    Spawn,
+    Stop,
+)
 from ..core.flow import Flow
 from ..core.outcomes import Suspended
 from ..core.stepping import enter_step, leave_step
@@ -29,15 +45,17 @@ T = TypeVar("T")
 
 
 class AsyncDriver:
-    """``await drive(decisions)`` runs a step kind's generator to its value. One at a time, in whichever task."""
+    """``await drive(decisions)`` runs a step kind's generator to its value. One for each line of execution, whose calls
+    are made one at a time, in whichever task.
+    """
 
-    def __init__(self, flow: Flow, commit: Commit) -> None:
+    def __init__(self, flow: Flow, commit: Commit, attempt: asyncio.Task[Any] | None = None) -> None:
         self._flow = flow
         self._commit = commit
         self._thread = threading.get_ident()
-        self._attempt = asyncio.current_task()
+        self._attempt = attempt or asyncio.current_task()
         """Whoever cancels this one is the worker."""
-        self._main = self._attempt
+        self._main = asyncio.current_task()
         """What the workflow's function runs in: its own code may cancel this one."""
         self._task, self._name = self._main, ""
         """Of the latest call: the task that it was made in, and its name."""
@@ -46,7 +64,13 @@ class AsyncDriver:
         self._is_cut_short = False
         """Whether the latest call was cancelled while it was under way."""
         self._over: asyncio.Future[None] | None = None
-        """Set once the attempt is ending: done when the call that was left under way is over."""
+        """Set once the line is ending: done when the call that was left under way is over."""
+        self._is_interrupted = False
+        """Whether whoever spawned this line has cancelled it: a branch that lost."""
+        self._branches: dict[Flow, tuple[asyncio.Task[None], AsyncDriver]] = {}
+        """Those whose code is not over."""
+        self._ended: asyncio.Queue[Ended] = asyncio.Queue()
+        self._told: deque[Ended] = deque()
         flow.before_call = self._refuse
 
     @property
@@ -67,6 +91,7 @@ class AsyncDriver:
                 await asyncio.sleep(0)
             if self._is_under_way and self._task is not self._main:
                 await self._end_call()
+            await self._end_branches()
             if self.is_interrupted:
                 raise asyncio.CancelledError
 
@@ -85,6 +110,16 @@ class AsyncDriver:
         task.cancel()
         if not self.is_interrupted:
             self._flow.refuse(left_under_way(name))
+
+    async def _end_branches(self) -> None:
+        """Nothing of a branch acts once its line is over."""
+        for branch in self._branches:
+            branch.stop()
+        self._interrupt(list(self._branches))
+        while self._branches:
+            # Who cancels this task has to wait: the lease is held for as long as the run's code is running.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task for task, _ in self._branches.values()])
 
     def _refuse(self, name: str) -> None:
         refuse_other_thread(self._thread, name)
@@ -106,8 +141,8 @@ class AsyncDriver:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether the attempt is to end here, so that what is under way is cancelled by us."""
-        return self._over is not None or self.is_interrupted
+        """Whether the line is to end here, so that what is under way is cancelled by us."""
+        return self._over is not None or self._is_interrupted or self.is_interrupted
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         self._is_under_way, self._is_cut_short = True, False
@@ -131,23 +166,90 @@ class AsyncDriver:
         self._flow.refuse(cut_short(self._name))
 
     async def _execute(self, decisions: Decisions[Any]) -> Any:
-        answer: Performed | None = None
+        answer: Answer = None
         try:
             while True:
                 effect = decisions.send(answer)
-                if isinstance(effect, Perform):
-                    answer = await self._perform(effect)
-                else:
-                    await self.persist()
-                    answer = None
+                answer = await self._act(effect)
         except StopIteration as stop:
             return stop.value
+
+    async def _act(self, effect: Effect) -> Answer:
+        match effect:
+            case Perform():
+                return await self._perform(effect)
+            case Persist():
+                await self.persist()
+            case Enter(part, body):
+                return await AsyncDriver(part, self._commit, self._attempt).enter(body)
+            case Spawn():
+                self._spawn(effect)
+            case AwaitBranch(branches, seconds):
+                return await self._await_branch(branches, seconds)
+            case Stop(branches):
+                self._interrupt(branches)
+            case Refresh():
+                await self._commit.arefresh(self._flow.journal.inbox, self._flow.lease)
+        return None
 
     async def persist(self) -> None:
         """Make what is pending durable; unwinds where the lease is lost."""
         # What a call that was left under way has done goes with the outcome.
         if self._over is None and (write := self._flow.take_pending()):
             heed(self._flow, await self._commit.awrite(self._flow.lease, write))
+
+    # --- parts and branches --------------------------------------------------------------------
+
+    async def enter(self, body: Callable[[Any], Any]) -> Performed:
+        """Run the code of a part, which is this line, in the present task."""
+        began = time.perf_counter()
+        try:
+            value = await self.run(lambda: _awaited(body(AsyncContext(self._flow, self))))
+        except BaseException as error:
+            if self.is_interrupted:
+                raise
+            return Raised(error, time.perf_counter() - began)
+        return Returned(value, time.perf_counter() - began)
+
+    def _spawn(self, spawn: Spawn) -> None:
+        driver = AsyncDriver(spawn.branch, self._commit, self._attempt)
+        self._branches[spawn.branch] = asyncio.create_task(self._run_branch(spawn, driver)), driver
+
+    async def _run_branch(self, spawn: Spawn, driver: AsyncDriver) -> None:
+        performed: Performed = Raised(Unwind(), 0.0)
+        try:
+            performed = await driver.enter(spawn.body)
+        except BaseException as error:
+            performed = Raised(error, 0.0)
+        finally:
+            del self._branches[spawn.branch]
+            self._ended.put_nowait(Ended(spawn.branch, performed))
+
+    def _interrupt(self, branches: Sequence[Flow]) -> None:
+        for branch in branches:
+            if branch in self._branches:
+                task, driver = self._branches[branch]
+                # A thread cannot be cancelled: only the waiting for it could be. It goes on to its next call.
+                if not driver._is_in_thread:
+                    driver._is_interrupted = True
+                    task.cancel()
+
+    async def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
+        for told in self._told:
+            if told.branch in branches:
+                self._told.remove(told)
+                return told
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    ended = await self._ended.get()
+                    if ended.branch in branches:
+                        return ended
+                    self._told.append(ended)
+        except TimeoutError:
+            return None
+
+    # --- steps ---------------------------------------------------------------------------------
 
     async def _perform(self, perform: Perform) -> Performed:
         if self._begins_nothing:
@@ -195,6 +297,10 @@ class AsyncDriver:
             return work.result()
         finally:
             self._is_in_thread = False
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
 
 
 def _call_plain(perform: Perform) -> tuple[Any, BaseException | None]:

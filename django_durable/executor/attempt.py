@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ..conf import durable_settings
 from ..core.codec import decode
-from ..core.context import Decisions
+from ..core.compensation import owes, settle_losers, undo_run
+from ..core.culprits import RETRIED, culprits_of
+from ..core.effects import Decisions
 from ..core.failures import describe
 from ..core.flow import Flow, RunInfo
 from ..core.journal import Write
 from ..core.names import ON_FAILURE
-from ..core.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Lost, Outcome, Released, Retried, Suspended
+from ..core.outcomes import (
+    Blocked,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Retried,
+    Suspended,
+    together,
+)
 from ..core.retries import retry_delay
 from ..core.states import BlockReason, Phase
 from ..core.steps import step
 from ..core.unwinding import Unwind
 from ..exceptions import (
-    ChildFailed,
+    BranchesFailed,
     ContextMisuse,
     InvalidInput,
     InvalidName,
@@ -39,11 +53,11 @@ from ..workflows.definition import Workflow
 
 logger = logging.getLogger("django_durable.executor")
 
-RETRIED = (StepFailed, ChildFailed)
-"""Errors that were retried where they happened: the run is not tried again as a whole for them."""
-
 HOPELESS = (ContextMisuse, InvalidInput, InvalidName, PayloadError, StepNameReused)
 """Errors that a replay of the same code and journal can only meet again."""
+
+UNVISITED_MAX = 100
+"""Paths that are kept of what a run did not come to: enough for a person to see what has changed."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -71,10 +85,18 @@ class Attempt:
             workflow.options.step_retry,
         )
 
+        # That a cancellation was asked for is a reason to undo what was done, and not to stop undoing it.
+        self.flow.heeds_cancel = claim.phase != Phase.COMPENSATING
+
     @property
     def is_ending(self) -> bool:
         """Whether the function is done with, and ``on_failure`` is what is left to do."""
         return self.claim.phase == Phase.ON_FAILURE
+
+    @property
+    def is_compensating(self) -> bool:
+        """Whether the function is done with, and what it did is to be undone."""
+        return self.claim.phase == Phase.COMPENSATING
 
     def body(self, ctx: Any, drive: Callable[[Decisions[Any]], Any]) -> Callable[[], Any]:
         """What to call: the function with its input, or ``on_failure`` as a step. Unwinds where nothing is to be."""
@@ -87,6 +109,8 @@ class Attempt:
             hook = self.workflow.options.on_failure or _no_hook
             return partial(drive, step(self.flow, ON_FAILURE, hook, (failure,)))
         args, kwargs = self._read_input()
+        if self.is_compensating:
+            return partial(drive, undo_run(self.flow, lambda ctx: self.workflow.fn(ctx, *args, **kwargs)))
         return partial(self.workflow.fn, ctx, *args, **kwargs)
 
     def _read_input(self) -> Call:
@@ -115,8 +139,14 @@ class Attempt:
             return self._stamped(outcome)
         if self.is_ending:
             return Failed(self._failure().error)
+        if self.is_compensating:
+            return self._undone(value)
+        unvisited = self.flow.unvisited() if self.claim.claims > 1 else []
+        if unvisited and self.workflow.options.strict:
+            return self._stamped(Blocked(BlockReason.DIVERGED, _not_visited(unvisited)))
         try:
-            return Completed(self.flow.encode(value, "result"))
+            undoes = self._compensates_on_cancel and owes(self.flow)
+            return Completed(self.flow.encode(value, "result"), undoes, tuple(unvisited[:UNVISITED_MAX]))
         except PayloadError as error:
             return self._final(error)
 
@@ -131,7 +161,7 @@ class Attempt:
             logger.error("on_failure of %s failed for run %s", self.claim.workflow, self.claim.run_id)
             return Failed(self._failure().error)
         if isinstance(error, RunCancelled) and self.claim.lease.cancel_requested:
-            return Cancelled()
+            return self._stamped(Cancelled())
         if isinstance(error, PayloadUndecodable):
             return self._stamped(Blocked(BlockReason.UNDECODABLE, str(error)))
         return self._again(error) or self._final(error)
@@ -144,8 +174,37 @@ class Attempt:
             self.flow.require_live()
         return Released() if self.flow.outcome is None else self._stamped(self.flow.outcome)
 
+    # --- branches that lost a race -------------------------------------------------------------
+
+    def has_losers(self, outcome: Outcome) -> bool:
+        """Whether there is something to settle before ``outcome`` may stand."""
+        is_left_to_others = isinstance(outcome, Lost | Released | Blocked | Ending)
+        return bool(self.flow.losers) and not is_left_to_others
+
+    def settling(self) -> Decisions[Any]:
+        """To be driven after the function has ended, whatever way."""
+        self.flow.outcome = None
+        return settle_losers(self.flow)
+
+    def settled(self, outcome: Outcome, error: BaseException | None = None) -> Outcome:
+        """The outcome, where it was ``outcome`` before the losers were settled, which raised ``error``."""
+        second = self.flow.outcome
+        if second is None:
+            return outcome if error is None else self.raised(error)
+        if not isinstance(second, Suspended):
+            return self._stamped(second)
+        match outcome:
+            case Suspended():
+                return together([outcome, second], outcome.waiting_on)
+            case Retried():
+                return outcome
+            case _:
+                return second
+
     def last_write(self, outcome: Outcome) -> Write | None:
         """What is left to be committed, with the outcome; None where the run is somebody else's."""
+        if isinstance(outcome, Suspended | Retried):
+            self.flow.leave_waits(outcome.paths if isinstance(outcome, Suspended) else ())
         write = self.flow.close()
         write.outcome = outcome
         return None if isinstance(outcome, Lost) else write
@@ -158,7 +217,11 @@ class Attempt:
         retry, attempt = self.workflow.options.retry, self.claim.attempt
         allowed = self.claim.max_attempts or retry.max_attempts
         # ``using(max_attempts=…)`` replaces the policy's count, so the policy is asked as if at its first attempt.
-        if self.is_ending or attempt >= allowed or not retry.allows(error, min(attempt, retry.max_attempts - 1)):
+        if (
+            self.claim.phase != Phase.FORWARD
+            or attempt >= allowed
+            or not retry.allows(error, min(attempt, retry.max_attempts - 1))
+        ):
             return None
         delay = retry_delay(retry, error, attempt, random.random)
         return Retried(describe(error), attempt + 1, delay)
@@ -166,20 +229,35 @@ class Attempt:
     def _final(self, error: BaseException) -> Outcome:
         described = describe(error)
         if isinstance(error, RETRIED):
-            described["step"] = error.step
-        if culprits := _culprits(error):
+            described["step"] = error.path if isinstance(error, BranchesFailed) else error.step
+        if culprits := culprits_of(error):
             described["culprits"] = culprits
         return self._failed(described)
 
     def _failed(self, described: dict[str, Any]) -> Outcome:
+        if self.claim.phase == Phase.FORWARD and owes(self.flow):
+            return Ending(Phase.COMPENSATING, described)
         if self.workflow.options.on_failure is not None and not self.is_ending:
-            return Ending(described)
+            return Ending(Phase.ON_FAILURE, described)
         return Failed(described)
+
+    @property
+    def _compensates_on_cancel(self) -> bool:
+        return self.claim.phase == Phase.FORWARD and self.workflow.options.compensate_on_cancel
+
+    def _undone(self, errors: dict[str, Any]) -> Outcome:
+        """The outcome after the compensations: what the run was to end with, and what could not be undone."""
+        if self.claim.pending_error is None:
+            return Cancelled({"type": "CompensationFailed", "not_undone": errors} if errors else None)
+        described = self._failure().error
+        return self._failed({**described, "not_undone": errors} if errors else described)
 
     def _stamped(self, outcome: Outcome) -> Outcome:
         match outcome:
             case Failed(error):
                 return self._failed(error)
+            case Cancelled() if self._compensates_on_cancel and owes(self.flow):
+                return Ending(Phase.COMPENSATING)
             case Blocked(reason, text):
                 return Blocked(reason, text, self.workflow.fingerprint)
             case _:
@@ -192,18 +270,13 @@ def _is_final(error: BaseException) -> bool:
     return isinstance(error, final) or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
 
 
+def _not_visited(paths: Sequence[str]) -> str:
+    several = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return (
+        f"The function returned without coming to {paths[0]!r}{several}, which the journal has. "
+        "Say ctx.removed() for what the code no longer has."
+    )
+
+
 def _no_hook(failure: RunFailed) -> None:
     return None
-
-
-def _culprits(error: BaseException | None) -> list[str]:
-    """Paths of the steps and children that ended the run: what an operator's resume tries again.
-
-    Also those that the workflow wrapped, in a group or by ``raise … from``. Not the context of an error: what failed
-    there was being handled, and trying it again would do twice what its handler has made good.
-    """
-    if isinstance(error, RETRIED):
-        return [error.step]
-    if isinstance(error, BaseExceptionGroup):
-        return [path for member in error.exceptions for path in _culprits(member)]
-    return _culprits(error.__cause__) if error is not None else []

@@ -7,11 +7,13 @@ from typing import Protocol
 from asgiref.sync import sync_to_async
 
 from ..core.flow import Flow
-from ..core.journal import Write
+from ..core.journal import Inbox, Write
 from ..core.lease import Lease
 from ..core.outcomes import Lost
+from ..store.claiming import load_news
 from ..store.committing import Receipt, write_batch
 from ..store.database import Database
+from ..store.unwanted import cancel_unwanted
 from .undisturbed import undisturbed
 
 
@@ -25,6 +27,11 @@ class Commit(Protocol):
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Hear of a write that was committed elsewhere: with an atomic step's own transaction."""
+
+    def refresh(self, inbox: Inbox, lease: Lease) -> None:
+        """Put into the inbox what the outside has sent to the run by now."""
+
+    async def arefresh(self, inbox: Inbox, lease: Lease) -> None: ...
 
 
 def heed(flow: Flow, receipt: Receipt) -> None:
@@ -41,10 +48,19 @@ class DirectCommit:
         self._db = db
 
     def write(self, lease: Lease, write: Write) -> Receipt:
-        return write_batch(self._db, [(lease, write)])[lease.run_id]
+        receipt = write_batch(self._db, [(lease, write)])[lease.run_id]
+        if write.unwanted and not receipt.is_lost:
+            cancel_unwanted(self._db, lease.run_id, write.unwanted)
+        return receipt
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
         return await undisturbed(sync_to_async(self.write, thread_sensitive=True)(lease, write))
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         pass
+
+    def refresh(self, inbox: Inbox, lease: Lease) -> None:
+        inbox.refresh(*load_news(self._db, lease.run_id))
+
+    async def arefresh(self, inbox: Inbox, lease: Lease) -> None:
+        await sync_to_async(self.refresh, thread_sensitive=True)(inbox, lease)

@@ -16,11 +16,19 @@ def refuse_other_thread(own: int, name: str) -> None:
         )
 
 
+def outer_context(name: str, other: str) -> ContextMisuse:
+    """The error of a call on the ``ctx`` of a function that has handed over to a branch, a turn or a block."""
+    return ContextMisuse(
+        f"ctx was used at {name!r} while its call {other!r} was not over. "
+        "Use the ctx that the branch's, turn's or block's own function is given."
+    )
+
+
 def side_by_side(name: str, other: str) -> ContextMisuse:
     """The error of a call that began before another one was over."""
     return ContextMisuse(
         f"ctx was used at {name!r} while its call {other!r} was not over. Await each ctx call before the next one: "
-        "calls cannot run side by side in this version."
+        "to run calls side by side, give each a branch of ctx.join."
     )
 
 

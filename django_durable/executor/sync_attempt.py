@@ -10,18 +10,21 @@ from ..core.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 from .attempt import Attempt
+from .branches import NO_THREADS, Branches
 from .commit import Commit
 from .sync_driver import SyncDriver
 
 
-def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> Outcome:
+def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit, branches: Branches = NO_THREADS) -> Outcome:
     """Replay and go on from there; the outcome, which has been made durable (unless it is ``Lost``)."""
     attempt = Attempt(claim, workflow)
     token = enter_run(claim.run_id)
     try:
-        drive = SyncDriver(attempt.flow, commit)
+        drive = SyncDriver(attempt.flow, commit, branches)
         outcome = _perform(attempt, drive)
-        drive.roll_back()
+        if attempt.has_losers(outcome):
+            outcome = _settle(attempt, drive, outcome)
+        drive.finish()
         write = attempt.last_write(outcome)
         is_stored = write is not None and not commit.write(claim.lease, write).is_lost
         return outcome if is_stored else Lost()
@@ -35,3 +38,11 @@ def _perform(attempt: Attempt, drive: SyncDriver) -> Outcome:
         return attempt.returned(body())
     except BaseException as error:
         return attempt.raised(error)
+
+
+def _settle(attempt: Attempt, drive: SyncDriver, outcome: Outcome) -> Outcome:
+    try:
+        drive(attempt.settling())
+    except BaseException as error:
+        return attempt.settled(outcome, error)
+    return attempt.settled(outcome)

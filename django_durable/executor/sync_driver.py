@@ -1,60 +1,113 @@
-"""Executes what a flow decides, for ``def`` workflows: everything happens in the run's own thread."""
+"""Executes what a flow decides, for ``def`` workflows: in the run's own thread, and a thread for each branch."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from ..core.context import Decisions
-from ..core.effects import Effect, Perform, Performed, Raised, Returned
+from ..core.context import Context
+from ..core.effects import (
+    Answer,
+    AwaitBranch,
+    Decisions,
+    Effect,
+    Ended,
+    Enter,
+    Perform,
+    Performed,
+    Persist,
+    Raised,
+    Refresh,
+    Returned,
+    Spawn,
+    Stop,
+)
 from ..core.flow import Flow
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
+from .branches import Branches
 from .commit import Commit, heed
-from .misuse import refuse_other_thread
+from .misuse import outer_context, refuse_other_thread
 from .step_call import call_step
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
 
 
 class SyncDriver:
-    """``drive(decisions)`` runs a step kind's generator to its value."""
+    """``drive(decisions)`` runs a step kind's generator to its value. One for each line of execution."""
 
-    def __init__(self, flow: Flow, commit: Commit) -> None:
+    def __init__(self, flow: Flow, commit: Commit, branches: Branches) -> None:
         self._flow = flow
         self._commit = commit
+        self._branches = branches
         self._outer = open_transactions()
         self._thread = threading.get_ident()
+        self._under_way = ""
+        """The name of the call that is not over: code that it has called uses this line's ``ctx`` by mistake."""
+        self._name = ""
+        self._running: list[Flow] = []
+        """Branches whose code is not over, or whose end nobody has been told of."""
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        self._told: deque[Ended] = deque()
+        self._unbegun: deque[Spawn] = deque()
         flow.before_call = self._refuse
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
-        answer: Performed | None = None
+        self._under_way = self._name
+        answer: Answer = None
         try:
             while True:
                 effect = decisions.send(answer)
                 answer = self._execute(effect)
         except StopIteration as stop:
             return stop.value
+        finally:
+            self._under_way = ""
 
     def _refuse(self, name: str) -> None:
         refuse_other_thread(self._thread, name)
+        if self._under_way:
+            raise outer_context(name, self._under_way)
         if self._flow.outcome is None:
             refuse_open_transaction(self._outer)
+        self._name = name
 
-    def roll_back(self) -> None:
-        """At the end of the attempt: undo what the workflow's own code left open on this thread."""
+    def finish(self) -> None:
+        """At the end of the line: wait for the code of its branches, and undo what its own code left open."""
+        for branch in self._running:
+            branch.stop()
+        while self._running:
+            self._await_branch(list(self._running), None)
         leftover_transactions(self._outer)
 
-    def _execute(self, effect: Effect) -> Performed | None:
-        if isinstance(effect, Perform):
-            return self._perform(effect)
-        self.persist()
+    def _execute(self, effect: Effect) -> Answer:
+        match effect:
+            case Perform():
+                return self._perform(effect)
+            case Persist():
+                self.persist()
+            case Enter(part, body):
+                return self._enter(part, body)
+            case Spawn():
+                self._spawn(effect)
+            case AwaitBranch(branches, seconds):
+                return self._await_branch(branches, seconds)
+            case Refresh():
+                self._commit.refresh(self._flow.journal.inbox, self._flow.lease)
+            case Stop():
+                # A thread goes on to its next call; one that was not begun ends there at once.
+                pass
         return None
 
     def persist(self) -> None:
         """Make what is pending durable; unwinds where the lease is lost."""
         if write := self._flow.take_pending():
             heed(self._flow, self._commit.write(self._flow.lease, write))
+
+    # --- the user's code -----------------------------------------------------------------------
 
     def _perform(self, perform: Perform) -> Performed:
         if perform.settle is not None:
@@ -74,3 +127,53 @@ class SyncDriver:
         seconds = time.perf_counter() - began
         left_open = leftover_transactions(self._outer)
         return Raised(left_open, seconds) if left_open else Returned(value, seconds)
+
+    def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:
+        """Run the code of a part in this thread, as a line of its own."""
+        began = time.perf_counter()
+        driver = SyncDriver(part, self._commit, self._branches)
+        try:
+            return Returned(body(Context(part, driver)), time.perf_counter() - began)
+        except BaseException as error:
+            return Raised(error, time.perf_counter() - began)
+        finally:
+            driver.finish()
+
+    # --- branches ------------------------------------------------------------------------------
+
+    def _spawn(self, spawn: Spawn) -> None:
+        self._running.append(spawn.branch)
+        if not self._branches.submit(lambda: self._ended.put(self._run(spawn))):
+            self._unbegun.append(spawn)
+
+    def _run(self, spawn: Spawn) -> Ended:
+        return Ended(spawn.branch, self._enter(spawn.branch, spawn.body))
+
+    def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
+        for ended in self._told:
+            if ended.branch in branches:
+                self._told.remove(ended)
+                return ended
+        while True:
+            ended_now = self._next_end(seconds)
+            if ended_now is None:
+                return None
+            self._running.remove(ended_now.branch)
+            if ended_now.branch in branches:
+                return ended_now
+            self._told.append(ended_now)
+
+    def _next_end(self, seconds: float | None) -> Ended | None:
+        try:
+            return self._ended.get_nowait()
+        except Empty:
+            pass
+        if self._unbegun:
+            spawn = self._unbegun.popleft()
+            # Nobody needs it any more, and nothing of it has begun.
+            is_over = spawn.branch.is_stopped
+            return Ended(spawn.branch, Raised(Unwind(), 0.0)) if is_over else self._run(spawn)
+        try:
+            return self._ended.get(timeout=seconds)
+        except Empty:
+            return None

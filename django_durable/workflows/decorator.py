@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from ..core.context import AsyncContext, Context
+from ..core.async_context import AsyncContext
+from ..core.context import Context
 from ..core.registry import register
 from ..exceptions import WorkflowDefinitionError
 from .definition import Workflow

@@ -48,6 +48,8 @@ class WorkflowOptions:
     cron: str | Cron | Sequence[str | Cron] | None = None
     on_failure: Callable[[RunFailed], Any] | None = None
     retention: Seconds | None = None
+    compensate_on_cancel: bool = True
+    strict: bool = False
 
     def __post_init__(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,24 @@ from typing import Any
 from uuid import UUID
 
 from django_durable.core.codec import decode, encode
-from django_durable.core.context import Context, Decisions
-from django_durable.core.effects import Effect, Perform, Performed, Raised, Returned
+from django_durable.core.compensation import undo_run
+from django_durable.core.context import Context
+from django_durable.core.effects import (
+    Answer,
+    AwaitBranch,
+    Decisions,
+    Effect,
+    Ended,
+    Enter,
+    Perform,
+    Performed,
+    Persist,
+    Raised,
+    Refresh,
+    Returned,
+    Spawn,
+    Stop,
+)
 from django_durable.core.failures import describe
 from django_durable.core.flow import Flow, RunInfo
 from django_durable.core.ids import uuid7
@@ -58,6 +74,10 @@ class World:
     error: BaseException | None = None
     """What the function raised in the latest attempt, where that and nothing else ended it."""
     attempts: int = 0
+    unwanted: list[str] = field(default_factory=list)
+    """Where the run has cancelled children."""
+    pick: Callable[[list[Spawn]], Spawn] = field(default=lambda spawned: spawned[0])
+    """Which branch runs next."""
 
     def attempt(self, body: Body) -> Outcome:
         """Call ``body`` from the top, as a claim does; its outcome is committed."""
@@ -79,9 +99,29 @@ class World:
             self.commit(write)
         return outcome
 
+    def undo(self, body: Body) -> dict[str, Any]:
+        """Undo what the run has done, as the attempts of its compensating phase do; the errors by path."""
+        for _ in range(50):
+            try:
+                outcome = self.attempt(lambda ctx: self._undo(body))
+            except Crash:
+                continue
+            if isinstance(outcome, Completed):
+                return dict(decode(outcome.output))
+            assert isinstance(outcome, Suspended), outcome
+            due = wake_of(self, outcome)
+            assert due is not None
+            self.now = max(self.now, due)
+        raise AssertionError("it is not undone after 50 attempts")
+
+    def _undo(self, body: Body) -> Any:
+        self.flow.heeds_cancel = False
+        return self.drive(undo_run(self.flow, body))
+
     def _call(self, body: Body) -> Outcome:
         try:
-            value = body(Context(self.flow, self.drive))
+            line = Line(self, self.flow)
+            value = body(Context(self.flow, line))
         except Crash:
             raise
         except BaseException as error:
@@ -92,33 +132,7 @@ class World:
         return self.flow.outcome or Completed(encode(value))
 
     def drive(self, decisions: Decisions[Any]) -> Any:
-        answer: Performed | None = None
-        try:
-            while True:
-                effect = decisions.send(answer)
-                answer = self.execute(effect)
-        except StopIteration as stop:
-            return stop.value
-
-    def execute(self, effect: Effect) -> Performed | None:
-        if not isinstance(effect, Perform):
-            self.commit(self.flow.take_pending())
-            return None
-        self.performed.append(effect.path)
-        answer = perform(effect, self.lease)
-        if effect.settle is not None and isinstance(answer, Returned):
-            return self.commit_atomically(effect.settle, answer)
-        return answer
-
-    def commit_atomically(self, settle: Callable[[Returned], Entry], returned: Returned) -> Performed:
-        """What a driver owes an atomic step: body, pending rows and journal row in one commit."""
-        try:
-            entry = settle(returned)
-        except ValueError as error:
-            return Raised(error, 0.0)
-        self.flow.record(entry)
-        self.commit(self.flow.take_pending())
-        return returned
+        return Line(self, self.flow)(decisions)
 
     def commit(self, write: Write) -> None:
         if not write:
@@ -133,6 +147,9 @@ class World:
                 stored.wake_at = self.now + timedelta(seconds=stored.wake_after)
             stored.wake_after = None
             self.entries[entry.path] = stored
+        for path in write.forgotten - write.entries.keys():
+            self.entries.pop(path, None)
+        self.unwanted += write.unwanted
         self.events = [event for event in self.events if event.id not in write.consumed]
         for child in write.children:
             assert child.parent_path not in self.children, "a child was started twice"
@@ -164,6 +181,82 @@ class World:
         outcome = self.run(body)
         assert isinstance(outcome, Completed), outcome
         return decode(outcome.output)
+
+
+class Line:
+    """One line of execution. Branches run one after the other, when somebody waits for them,
+    in the order that ``world.pick`` draws: what comes out must not depend on it."""
+
+    def __init__(self, world: World, flow: Flow) -> None:
+        self._world = world
+        self._flow = flow
+        self._spawned: list[Spawn] = []
+
+    def __call__(self, decisions: Decisions[Any]) -> Any:
+        answer: Answer = None
+        try:
+            while True:
+                effect = decisions.send(answer)
+                answer = self.execute(effect)
+        except StopIteration as stop:
+            return stop.value
+
+    def execute(self, effect: Effect) -> Answer:
+        match effect:
+            case Perform():
+                return self._perform(effect)
+            case Persist():
+                self._world.commit(self._flow.take_pending())
+            case Enter(part, body):
+                return self._enter(part, body)
+            case Spawn():
+                self._spawned.append(effect)
+            case AwaitBranch(branches, seconds):
+                return self._await_branch(branches, seconds)
+            case Refresh():
+                self._flow.journal.inbox.refresh(self._world.events, self._world.children)
+            case Stop():
+                pass
+        return None
+
+    def _enter(self, part: Flow, body: Body) -> Performed:
+        line = Line(self._world, part)
+        try:
+            return Returned(body(Context(part, line)), 0.25)
+        except Crash:
+            raise
+        except BaseException as error:
+            return Raised(error, 0.25)
+
+    def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
+        waited = [spawn for spawn in self._spawned if spawn.branch in branches]
+        if not waited:
+            assert seconds is not None, "it would wait for ever"
+            self._world.now += timedelta(seconds=seconds)
+            return None
+        spawn = self._world.pick(waited)
+        self._spawned.remove(spawn)
+        if spawn.branch.is_stopped:
+            return Ended(spawn.branch, Raised(Unwind(), 0.0))
+        return Ended(spawn.branch, self._enter(spawn.branch, spawn.body))
+
+    def _perform(self, effect: Perform) -> Performed:
+        world = self._world
+        world.performed.append(effect.path)
+        answer = perform(effect, world.lease)
+        if effect.settle is not None and isinstance(answer, Returned):
+            return self._commit_atomically(effect.settle, answer)
+        return answer
+
+    def _commit_atomically(self, settle: Callable[[Returned], Entry], returned: Returned) -> Performed:
+        """What a driver owes an atomic step: body, pending rows and journal row in one commit."""
+        try:
+            entry = settle(returned)
+        except ValueError as error:
+            return Raised(error, 0.0)
+        self._flow.record(entry)
+        self._world.commit(self._flow.take_pending())
+        return returned
 
 
 def wake_of(world: World, outcome: Suspended) -> datetime | None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from django_durable.core.async_context import AsyncContext
 from django_durable.core.codec import decode
-from django_durable.core.context import AsyncContext, Context, Facts
+from django_durable.core.context import Context
+from django_durable.core.facts import Facts
 from django_durable.core.outcomes import Cancelled, Completed, Failed
 from django_durable.exceptions import PayloadError, RunCancelled
 from tests.core.driving import AT_ONCE, RUN_ID, Pack, World, end, failing
@@ -210,7 +212,21 @@ def public(face: type[Facts]) -> dict[str, Any]:
 def test_both_faces_offer_the_same() -> None:
     plain, awaited = public(Context), public(AsyncContext)
     assert plain.keys() == awaited.keys()
-    assert set(plain) == {"step", "sleep", "sleep_until", "wait_for_event", "run_workflow", "start_workflow"}
+    assert set(plain) == {
+        "join",
+        "loop",
+        "map",
+        "race",
+        "rollback_checkpoint",
+        "run_workflow",
+        "sleep",
+        "sleep_until",
+        "start_workflow",
+        "step",
+        "try_block",
+        "try_step",
+        "wait_for_event",
+    }
     for name, function in plain.items():
         assert inspect.iscoroutinefunction(awaited[name]), name
         one, other = inspect.signature(function), inspect.signature(awaited[name])

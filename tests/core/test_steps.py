@@ -454,8 +454,8 @@ def test_a_commit_that_loses_the_lease_unwinds() -> None:
         ({"timeout": 0}, ValueError, "timeout must be more than 0 seconds, not 0"),
         ({"timeout": -1}, ValueError, "timeout"),
         ({"timeout": float("nan")}, ValueError, "timeout"),
-        ({"compensate": int}, TypeError, "no option compensate"),
-        ({"compensate": None}, TypeError, "no option compensate"),
+        ({"compensate": 1}, TypeError, "callable"),
+        ({"compensation": int}, TypeError, "no option compensation"),
         ({"retries": 3, "backoff": 1}, TypeError, "no option backoff, retries"),
     ],
 )

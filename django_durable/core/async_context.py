@@ -1,0 +1,174 @@
+"""``ctx`` of an ``async def`` workflow: the calls of ``context.Context``, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
+from uuid import UUID
+
+from . import checkpoints, children, events, joins, loops, races, sleeps, tries
+from .effects import Decisions
+from .facts import Facts, Startable, step_options
+from .flow import Flow
+from .retries import Retry
+from .steps import step
+from .tries import Outcome
+
+T = TypeVar("T")
+D = TypeVar("D")
+Ts = TypeVarTuple("Ts")
+
+
+class AsyncDrive(Protocol):
+    """Executes what a flow decides and returns its value, on an event loop."""
+
+    def __call__(self, decisions: Decisions[Any]) -> Awaitable[Any]: ...
+
+
+class AsyncContext(Facts):
+    """``ctx`` of an ``async def`` workflow: the same, awaited."""
+
+    def __init__(self, flow: Flow, drive: AsyncDrive) -> None:
+        super().__init__(flow)
+        self._drive = drive
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], Awaitable[T]],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        ephemeral: bool = False,
+        compensate: Callable[[T], Any] | None = None,
+    ) -> T: ...
+    @overload
+    async def step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], T],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        atomic: bool = False,
+        ephemeral: bool = False,
+        compensate: Callable[[T], Any] | None = None,
+    ) -> T: ...
+    async def step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], Any],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        atomic: bool = False,
+        ephemeral: bool = False,
+        compensate: Callable[[Any], Any] | None = None,
+        **later: Any,
+    ) -> Any:
+        """As ``Context.step``; ``fn`` may be a coroutine function or a plain one (run in the run's thread)."""
+        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, later)
+        return await self._drive(step(self._flow, path, fn, args, options))
+
+    async def try_step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], Any],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        atomic: bool = False,
+        ephemeral: bool = False,
+        compensate: Callable[[Any], Any] | None = None,
+    ) -> Outcome:
+        """As ``Context.try_step``."""
+        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, {})
+        return cast(Outcome, await self._drive(tries.try_step(step(self._flow, path, fn, args, options))))
+
+    async def try_block(
+        self, name: str, fn: Callable[[AsyncContext], Awaitable[Any]], *, key: object = None
+    ) -> Outcome:
+        """As ``Context.try_block``."""
+        return cast(Outcome, await self._drive(tries.try_block(self._flow, self._path(name, key), fn)))
+
+    async def join(
+        self, name: str, branches: Mapping[str, Callable[[AsyncContext], Awaitable[Any]]], *, key: object = None
+    ) -> dict[str, Any]:
+        """As ``Context.join``."""
+        return cast("dict[str, Any]", await self._drive(joins.join(self._flow, self._path(name, key), branches)))
+
+    async def race(
+        self, name: str, branches: Mapping[str, Callable[[AsyncContext], Awaitable[Any]]], *, key: object = None
+    ) -> tuple[str, Any]:
+        """As ``Context.race``."""
+        return cast("tuple[str, Any]", await self._drive(races.race(self._flow, self._path(name, key), branches)))
+
+    async def map(
+        self,
+        name: str,
+        work: Callable[[Any], Any] | Startable,
+        items: Iterable[Any],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[Any]:
+        """As ``Context.map``."""
+        path = self._path(name, key)
+        return cast("list[Any]", await self._drive(self._map(path, work, items, max_parallel)))
+
+    async def loop(
+        self,
+        name: str,
+        fn: Callable[[AsyncContext, Any], Awaitable[Any]],
+        state: Any = None,
+        *,
+        history: int = 20,
+        max_iterations: int | None = None,
+        key: object = None,
+    ) -> Any:
+        """As ``Context.loop``."""
+        path = self._path(name, key)
+        return await self._drive(loops.loop(self._flow, path, fn, state, history, max_iterations))
+
+    async def rollback_checkpoint(self, name: str, *, key: object = None) -> None:
+        """As ``Context.rollback_checkpoint``."""
+        await self._drive(checkpoints.checkpoint(self._flow, self._path(name, key)))
+
+    async def sleep(self, name: str, duration: timedelta | float, *, key: object = None) -> None:
+        """As ``Context.sleep``."""
+        sleeps.sleep(self._flow, self._path(name, key), duration)
+
+    async def sleep_until(self, name: str, when: datetime, *, key: object = None) -> None:
+        """As ``Context.sleep_until``."""
+        sleeps.sleep_until(self._flow, self._path(name, key), when)
+
+    async def wait_for_event(
+        self,
+        name: str,
+        *,
+        event: str | None = None,
+        timeout: timedelta | float | None = None,
+        default: D = events.MISSING,
+        key: object = None,
+    ) -> events.Event | D:
+        """As ``Context.wait_for_event``."""
+        path = self._path(name, key)
+        decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
+        return cast("events.Event | D", await self._drive(decisions))
+
+    async def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
+        """As ``Context.run_workflow``."""
+        make = self._make_child(workflow, args, kw)
+        return await self._drive(children.run_child(self._flow, self._path(name, workflow.child_key), make))
+
+    async def start_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> UUID:
+        """As ``Context.start_workflow``."""
+        make = self._make_child(workflow, args, kw)
+        decisions = children.start_child(self._flow, self._path(name, workflow.child_key), make)
+        return cast(UUID, await self._drive(decisions))

@@ -1,0 +1,28 @@
+"""Which entries ended a run: what an operator's resume makes room for, so that it is tried again."""
+
+from __future__ import annotations
+
+from ..exceptions import BranchesFailed, ChildFailed, StepFailed
+
+RETRIED = (StepFailed, ChildFailed, BranchesFailed)
+"""Errors that were retried where they happened: the run is not tried again as a whole for them."""
+
+
+def culprits_of(error: BaseException | None) -> list[str]:
+    """Paths of the steps, children and joins that ended the run.
+
+    Also those that the workflow wrapped, in a group or by ``raise … from``. Not the context of an error: what failed
+    there was being handled, and trying it again would do twice what its handler has made good.
+    """
+    match error:
+        case None:
+            return []
+        case StepFailed() | ChildFailed():
+            return [error.step]
+        case BranchesFailed():
+            inner = [path for told in error.errors.values() for path in told.get("culprits", [])]
+            return [*inner, error.path]
+        case BaseExceptionGroup():
+            return [path for member in error.exceptions for path in culprits_of(member)]
+        case _:
+            return culprits_of(error.__cause__)

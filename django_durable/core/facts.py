@@ -1,0 +1,121 @@
+"""What both faces of ``ctx`` have and nobody has to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
+
+from ..exceptions import RunCancelled
+from . import children, gates, maps, notes, values
+from .effects import Decisions
+from .flow import Flow, RunInfo
+from .journal import NewRun
+from .retries import Retry
+from .stepping import stable_key
+from .steps import PLAIN, StepOptions
+
+
+@runtime_checkable
+class Startable(Protocol):
+    """A workflow (or ``workflow.using(...)``) as a parent starts it."""
+
+    @property
+    def child_key(self) -> object: ...
+
+    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun: ...
+
+
+def step_options(
+    retry: Retry | None,
+    timeout: float | None,
+    atomic: bool,
+    ephemeral: bool,
+    compensate: Callable[[Any], Any] | None,
+    later: dict[str, Any],
+) -> StepOptions:
+    """The options of one step. Raises TypeError, ValueError for what cannot be."""
+    if later:
+        raise TypeError(f"step() has no option {', '.join(sorted(later))} in this version.")
+    if retry is None and timeout is None and compensate is None and not atomic and not ephemeral:
+        return PLAIN
+    return StepOptions(retry, timeout, atomic, ephemeral, compensate)
+
+
+class Facts:
+    """The part of ``ctx`` that never waits: who the run is, values that a replay gives again, notes."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    @property
+    def run_id(self) -> UUID:
+        return self._flow.run.run_id
+
+    @property
+    def attempt(self) -> int:
+        """The run's attempt, from 1; a crash does not count as one."""
+        return self._flow.run.attempt
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether everything so far came out of the journal."""
+        return self._flow.is_replaying
+
+    @property
+    def cancelled(self) -> bool:
+        return self._flow.lease.cancel_requested
+
+    def raise_if_cancelled(self) -> None:
+        """Raise RunCancelled where the run has been asked to stop."""
+        if self.cancelled:
+            raise RunCancelled(self.run_id)
+
+    def now(self) -> datetime:
+        """The time when this call was first reached (aware, UTC, the database's clock)."""
+        return values.now(self._flow)
+
+    def uuid4(self) -> UUID:
+        """A UUID that every replay draws again."""
+        return values.uuid4(self._flow)
+
+    def random(self) -> float:
+        """A float in [0, 1) that every replay draws again."""
+        return values.random(self._flow)
+
+    def version(self, name: str, latest: int, *, key: object = None) -> int:
+        """The version of the code from here on that this run goes by: ``latest``, or 1 for a run that was past it."""
+        return gates.version(self._flow, self._path(name, key), latest)
+
+    def removed(self, name: str, kind: str = "step") -> None:
+        """Say that the code no longer has the entry ``name``: a run that has it journaled goes on without it."""
+        gates.removed(self._flow, name, kind)
+
+    def idempotency_key(self, name: str) -> str:
+        """32 hex digits for outside systems: the same in every attempt and replay of this run."""
+        return stable_key(self.run_id, self._flow.scope, name)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far the run has come; stored with its next durable write."""
+        notes.progress(self._flow, done, total, message)
+
+    @cached_property
+    def log(self) -> notes.RunLog:
+        """A logger that is silent under replay."""
+        return notes.RunLog(self._flow)
+
+    def _path(self, name: str, key: object = None) -> str:
+        return self._flow.claim(name, key)
+
+    def _map(
+        self, path: str, work: Callable[[Any], Any] | Startable, items: Iterable[Any], max_parallel: int | None
+    ) -> Decisions[list[Any]]:
+        if isinstance(work, Startable):
+            makes = [self._make_child(work, (item,), {}) for item in items]
+            return maps.map_children(self._flow, path, makes, max_parallel)
+        return maps.map_steps(self._flow, path, work, items, max_parallel)
+
+    def _make_child(self, workflow: Startable, args: tuple[Any, ...], kw: dict[str, Any]) -> children.MakeRun:
+        return lambda path: workflow.new_child(self._flow.run, path, args, kw)

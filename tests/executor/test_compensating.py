@@ -1,0 +1,253 @@
+"""Compensation as part of a run's life: what brings it about, how it looks from outside, and how the run then ends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_durable import AsyncContext, Context, NonRetriableError, Retry, RollbackError, durable_workflow
+from django_durable.client.handle import RunHandle
+from django_durable.core.states import EntryStatus, Phase, Status
+from django_durable.exceptions import RunCancelled, RunFailed
+from django_durable.models import JournalEntry
+from django_durable.testing import crash_after, run_until_idle, travel
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+AT_ONCE = Retry(max_attempts=2, initial=0, maximum=0)
+log: list[Any] = []
+broken: list[Exception] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    log.clear()
+    broken.clear()
+
+
+def take(what: str) -> str:
+    log.append(what)
+    return what
+
+
+def give_back(what: str) -> None:
+    if broken:
+        raise broken.pop(0)
+    log.append(f"-{what}")
+
+
+async def agive_back(what: str) -> None:
+    give_back(what)
+
+
+def fail(how: str) -> None:
+    match how:
+        case "rollback":
+            raise RollbackError("undo it all")
+        case "critical":
+            raise NonRetriableError("never")
+        case _:
+            raise ValueError(how)
+
+
+@durable_workflow(name="undo.order", retry=AT_ONCE, step_retry=AT_ONCE, on_failure=lambda failure: take("told"))
+def order(ctx: Context, how: str) -> str:
+    ctx.step("stock", take, "stock", compensate=give_back)
+    ctx.step("card", take, "card", compensate=give_back)
+    if how == "wait":
+        ctx.wait_for_event("packed")
+    if how == "body":
+        fail(how)
+    if how != "well":
+        ctx.step("ship", fail, how)
+    return "shipped"
+
+
+@durable_workflow(name="undo.order_async", retry=AT_ONCE, step_retry=AT_ONCE, on_failure=lambda failure: take("told"))
+async def order_async(ctx: AsyncContext, how: str) -> str:
+    await ctx.step("stock", take, "stock", compensate=agive_back)
+    await ctx.step("card", take, "card", compensate=give_back)
+    if how == "wait":
+        await ctx.wait_for_event("packed")
+    if how == "body":
+        fail(how)
+    if how != "well":
+        await ctx.step("ship", fail, how)
+    return "shipped"
+
+
+both = pytest.mark.parametrize("workflow", [order, order_async], ids=["sync", "async"])
+
+
+def error_of(run: RunHandle[Any]) -> dict[str, Any]:
+    with pytest.raises(RunFailed) as caught:
+        run.result(timeout=0)
+    return caught.value.error
+
+
+@both
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("step", "StepFailed"), ("body", "ValueError"), ("rollback", "StepFailed"), ("critical", "StepFailed")],
+)
+def test_a_run_that_fails_undoes_what_it_did_then_tells_and_ends_with_its_own_error(
+    workflow: Any, how: str, error: str
+) -> None:
+    run = workflow.enqueue(how)
+    run_until_idle()
+    assert log == ["stock", "card", "-card", "-stock", "told"]
+    assert error_of(run)["type"].rpartition(".")[2] == error
+    assert "not_undone" not in error_of(run)
+    entries = JournalEntry.objects.filter(run_id=run.id, kind="undo").order_by("seq")
+    assert [(entry.path, entry.status, entry.attempts) for entry in entries] == [
+        ("card%undo", EntryStatus.SUCCEEDED, 1),
+        ("stock%undo", EntryStatus.SUCCEEDED, 1),
+    ]
+
+
+@both
+def test_a_run_that_succeeds_undoes_nothing(workflow: Any) -> None:
+    run = workflow.enqueue("well")
+    run_until_idle()
+    assert run.result(timeout=0) == "shipped"
+    assert log == ["stock", "card"]
+
+
+@both
+def test_a_cancelled_run_undoes_too_and_on_failure_is_not_told(workflow: Any) -> None:
+    run = workflow.enqueue("wait")
+    run_until_idle()
+    run.cancel("changed my mind")
+    run_until_idle()
+    assert log == ["stock", "card", "-card", "-stock"]
+    with pytest.raises(RunCancelled):
+        run.result(timeout=0)
+
+
+@durable_workflow(name="undo.kept", step_retry=AT_ONCE, compensate_on_cancel=False)
+def kept(ctx: Context) -> None:
+    ctx.step("stock", take, "stock", compensate=give_back)
+    ctx.wait_for_event("packed")
+
+
+def test_a_workflow_may_keep_what_a_cancelled_run_did() -> None:
+    run = kept.enqueue()
+    run_until_idle()
+    run.cancel()
+    run_until_idle()
+    assert run.refresh().status == Status.CANCELLED
+    assert log == ["stock"]
+
+
+@both
+def test_a_deadline_ends_the_run_and_does_not_bind_its_compensation(workflow: Any) -> None:
+    run = workflow.using(timeout=timedelta(hours=1)).enqueue("wait")
+    with travel() as clock:
+        run_until_idle()
+        clock.advance(hours=2)
+        run_until_idle()
+    assert error_of(run)["type"].endswith("RunTimeout")
+    assert log == ["stock", "card", "-card", "-stock", "told"]
+
+
+@both
+def test_while_it_waits_for_a_compensation_s_retry_it_is_seen_as_compensating(workflow: Any) -> None:
+    broken.append(OSError("away"))
+    run = workflow.using().enqueue("rollback")
+    patient = Retry(max_attempts=3, initial=60, jitter=0)
+    object.__setattr__(workflow.options, "step_retry", patient)
+    try:
+        run_until_idle()
+        row = run.refresh().run
+        assert (row.status, row.phase, row.waiting_on) == (Status.WAITING, Phase.COMPENSATING, "retry:card%undo")
+        assert run.why().text.startswith("It undoes what it did")
+        assert log == ["stock", "card"]
+        run_until_idle(skip_waits=True)
+    finally:
+        object.__setattr__(workflow.options, "step_retry", AT_ONCE)
+    assert log == ["stock", "card", "-card", "-stock", "told"]
+
+
+@both
+def test_a_compensation_that_fails_for_good_is_told_with_the_error_and_the_others_still_run(workflow: Any) -> None:
+    broken.extend([OSError("away"), OSError("gone")])
+    run = workflow.enqueue("body")
+    run_until_idle()
+    assert log == ["stock", "card", "-stock", "told"]
+    error = error_of(run)
+    assert error["type"] == "ValueError"
+    assert error["not_undone"]["card"]["message"] == "gone"
+
+
+@both
+@pytest.mark.parametrize("path", ["card%undo", "stock%undo"])
+def test_a_crash_between_compensations_repeats_none(workflow: Any, path: str) -> None:
+    run = workflow.enqueue("body")
+    with crash_after(path):
+        run_until_idle()
+    assert log == ["stock", "card", "-card", "-stock", "told"]
+    assert error_of(run)["type"] == "ValueError"
+
+
+@both
+def test_a_cancellation_that_came_first_undoes_although_the_function_returned(
+    workflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for inside the last step, and acknowledged with that step's commit or with the outcome."""
+    run = workflow.enqueue("well")
+
+    def take_and_cancel(what: str) -> str:
+        if what == "card":
+            run.cancel()
+        log.append(what)
+        return what
+
+    monkeypatch.setitem(globals(), "take", take_and_cancel)
+    run_until_idle()
+    assert run.refresh().status == Status.CANCELLED
+    assert log == ["stock", "card", "-card", "-stock"]
+
+
+@durable_workflow(name="undo.racing", retry=AT_ONCE, step_retry=AT_ONCE)
+def racing(ctx: Context) -> Any:
+    def loser(ctx: Context) -> None:
+        ctx.step("lost", take, "lost", compensate=give_back)
+        ctx.wait_for_event("never")
+
+    winner = ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", take, "won", compensate=give_back)})
+    ctx.wait_for_event("go")
+    return winner
+
+
+def test_losers_of_a_race_are_undone_before_the_run_comes_to_a_rest() -> None:
+    run = racing.enqueue()
+    run_until_idle()
+    assert log == ["lost", "won", "-lost"]
+    assert run.refresh().run.waiting_on == "event:go"
+    run.send_event("go")
+    run_until_idle()
+    assert run.result(timeout=0) == ("winner", "won")
+    assert log == ["lost", "won", "-lost"]
+
+
+def test_a_loser_s_compensation_that_fails_is_tried_again_and_the_run_does_not_end_before() -> None:
+    broken.append(OSError("away"))
+    run = racing.using().enqueue()
+    run.send_event("go")
+    run_until_idle()
+    assert run.result(timeout=0) == ("winner", "won")
+    assert log == ["lost", "won", "-lost"]
+    entry = JournalEntry.objects.get(run_id=run.id, path="any/loser/lost%undo")
+    assert entry.attempts == 2
+
+
+@both
+def test_a_resumed_run_goes_forward_again_from_what_it_undid(workflow: Any) -> None:
+    """Resume of a failed run that was undone does its steps anew: what was given back has to be taken again."""
+    run = workflow.enqueue("body")
+    run_until_idle()
+    log.clear()
+    run.resume("the cause is mended")
+    run_until_idle()
+    assert log[:2] == ["stock", "card"]
