@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ..conf import durable_settings
 from ..core import clock
 from ..core.codec import decode
-from ..core.states import BlockReason, PayloadKind, Status
+from ..core.states import BlockReason, PayloadKind, Phase, Status
 from ..models import Payload, Run, Worker
 from ..store.database import Database
 
@@ -70,11 +70,17 @@ def _waiting(run: Run) -> Why:
     texts = {
         "sleep": f"It sleeps at {path!r}{until}.",
         "event": f"It waits at {path!r} for an event{until}.",
+        "join": f"All that is left of its branches at {path!r} waits{until}.",
+        "race": f"All branches of its race at {path!r} wait{until}.",
+        "map": f"It waits for the items of {path!r}{until}.",
         "child": f"It waits for its child run at {path!r}{until}.",
         "retry": f"{'The run' if path == 'run' else f'Step {path!r}'} failed and is tried again at "
         f"{_time(run.wake_at)}.",
     }
-    return Why(f"waiting: {what}", texts.get(what, f"It waits on {run.waiting_on}{until}."))
+    text = texts.get(what, f"It waits on {run.waiting_on}{until}.")
+    if run.phase == Phase.COMPENSATING:
+        text = f"It undoes what it did. {text}"
+    return Why(f"waiting: {what}", text)
 
 
 def _blocked(run: Run) -> str:

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from ..core.names import NAME_MAX, PATH_MAX
+from ..core.names import PATH_MAX
 from ..core.states import EntryStatus, Kind
 from .run import Run
 
@@ -25,7 +25,9 @@ class JournalEntry(models.Model):
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
     wake_at = models.DateTimeField(null=True)
-    awaits = models.CharField(max_length=NAME_MAX, blank=True, default="")
+    # One name to a line: names hold no line ends.
+    awaits = models.TextField(blank=True, default="")
+    undo = models.BooleanField(default=False, db_default=False)
     token = models.UUIDField()
 
     class Meta:

@@ -170,7 +170,13 @@ class Run(models.Model):
                 fields=["id"],
                 name="durable_run_awaiting",
                 condition=Q(status=Status.WAITING.value)
-                & (Q(waiting_on__startswith="event:") | Q(waiting_on__startswith="child:")),
+                & (
+                    Q(waiting_on__startswith="event:")
+                    | Q(waiting_on__startswith="child:")
+                    | Q(waiting_on__startswith="join:")
+                    | Q(waiting_on__startswith="map:")
+                    | Q(waiting_on__startswith="race:")
+                ),
             ),
             # As good as empty: whoever asked died before the run was queued to end. The sweep looks for such.
             models.Index(
@@ -182,6 +188,12 @@ class Run(models.Model):
                 fields=["status", "id"],
                 name="durable_run_attention",
                 condition=Q(status__in=[Status.PAUSED.value, Status.BLOCKED.value, Status.FAILED.value]),
+            ),
+            # A parent of thousands asks at each one's end whether another is alive.
+            models.Index(
+                fields=["parent"],
+                name="durable_run_live_child",
+                condition=Q(parent__isnull=False, status__in=ALIVE),
             ),
             models.Index(
                 fields=["parent", "parent_path"], name="durable_run_parent", condition=Q(parent__isnull=False)

@@ -159,15 +159,9 @@ def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
     d = db.dialect
     ids = d.list([claim.run_id for claim in claims])
     entries, unreadable = _load_entries(db, ids)
-    events: dict[UUID, list[SentEvent]] = defaultdict(list)
-    for row in db.rows(sql.load_events(d), ids=ids):
-        sent_at = cast(datetime, d.read_instant(row[4]))
-        events[d.read_key(row[0])].append(SentEvent(row[1], row[2], row[3], sent_at))
+    events = _load_events(db, ids)
     waits = {run_id for run_id, found in entries.items() if any(_waits_for_child(entry) for entry in found.values())}
-    children: dict[UUID, dict[str, ChildState]] = defaultdict(dict)
-    if waits:
-        for row in db.rows(sql.load_children(d), ids=d.list(waits)):
-            children[d.read_key(row[0])][row[1]] = ChildState(d.read_key(row[2]), row[3], row[4], row[5])
+    children = _load_children(db, d.list(waits)) if waits else defaultdict(dict)
     ending = [claim for claim in claims if claim.phase != Phase.FORWARD]
     errors: dict[UUID, str] = {}
     if ending:
@@ -178,6 +172,29 @@ def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
         claim.pending_error = errors.get(run_id)
         claim.unreadable = unreadable.get(run_id)
         claim.journal = MemoryJournal(entries[run_id], events[run_id], children[run_id], now=time.now)
+
+
+def load_news(db: Database, run_id: UUID) -> tuple[list[SentEvent], dict[str, ChildState]]:
+    """What the outside has sent to a run that is being worked on: open events, and children that have ended."""
+    ids = db.dialect.list([run_id])
+    return _load_events(db, ids)[run_id], _load_children(db, ids)[run_id]
+
+
+def _load_events(db: Database, ids: object) -> dict[UUID, list[SentEvent]]:
+    d = db.dialect
+    events: dict[UUID, list[SentEvent]] = defaultdict(list)
+    for row in db.rows(sql.load_events(d), ids=ids):
+        sent_at = cast(datetime, d.read_instant(row[4]))
+        events[d.read_key(row[0])].append(SentEvent(row[1], row[2], row[3], sent_at))
+    return events
+
+
+def _load_children(db: Database, ids: object) -> dict[UUID, dict[str, ChildState]]:
+    d = db.dialect
+    children: dict[UUID, dict[str, ChildState]] = defaultdict(dict)
+    for row in db.rows(sql.load_children(d), ids=ids):
+        children[d.read_key(row[0])][row[1]] = ChildState(d.read_key(row[2]), row[3], row[4], row[5])
+    return children
 
 
 def _load_entries(db: Database, ids: object) -> tuple[dict[UUID, dict[str, Entry]], dict[UUID, str]]:
@@ -204,8 +221,9 @@ def _read_entry(db: Database, row: Row) -> Entry:
         error=row[7],
         wake_at=db.dialect.read_instant(row[8]),
         awaits=row[9],
+        undo=bool(row[10]),
     )
 
 
 def _waits_for_child(entry: Entry) -> bool:
-    return entry.kind == Kind.CHILD and entry.status == EntryStatus.WAITING
+    return entry.kind in (Kind.CHILD, Kind.MAP) and entry.status == EntryStatus.WAITING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -63,10 +62,11 @@ class _Batch:
     children: list[dict[str, Any]] = field(default_factory=list)
     tags: list[dict[str, Any]] = field(default_factory=list)
     consumed: list[dict[str, Any]] = field(default_factory=list)
+    forgotten: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def is_plain(self) -> bool:
-        return not (self.suspending or self.children or self.consumed)
+        return not (self.suspending or self.children or self.consumed or self.forgotten)
 
 
 def write_batch(
@@ -96,10 +96,11 @@ def write_batch(
 
 def _wakes_soon(outcome: Outcome | None) -> bool:
     match outcome:
-        case Retried(delay=seconds) | Suspended(wake_at=None, wake_after=float(seconds)):
+        case Retried(delay=seconds):
             return is_soon(seconds)
-        case Suspended(wake_at=datetime() as when):
-            return is_soon((when - utcnow()).total_seconds())
+        case Suspended(wake_at=when, wake_after=seconds):
+            at = None if when is None else (when - utcnow()).total_seconds()
+            return any(left is not None and is_soon(left) for left in (at, seconds))
         case _:
             return False
 
@@ -130,6 +131,7 @@ def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], c
         parameters = {name: as_json(values)} if name else {}  # type: ignore[arg-type]
         return db.rows(commits.with_held(d, statement), held=held, **parameters)
 
+    send(commits.forget_entries(d), forgotten=batch.forgotten)
     send(commits.insert_entries(d), entries=batch.entries)
     send(commits.upsert_payloads(d), payloads=batch.payloads)
     if clears_suspicion:
@@ -199,6 +201,7 @@ def _gather(d: Dialect, batch: _Batch, lease: Lease, write: Write) -> None:
     for child in write.children:
         batch.children.append(run_row(d, child))
         batch.tags += [{"parent_id": run_id, "run_id": d.key(child.id), "name": tag} for tag in child.tags]
+    batch.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
     for event_id, path in write.consumed.items():
         batch.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
     if write.progress is not None:
@@ -220,6 +223,7 @@ def _entry_row(d: Dialect, run_id: Any, entry: Entry) -> dict[str, Any]:
         "wake_at": d.instant(entry.wake_at),
         "wake_after": entry.wake_after,
         "awaits": entry.awaits,
+        "undo": entry.undo,
     }
 
 
@@ -227,31 +231,45 @@ def _gather_outcome(d: Dialect, batch: _Batch, run_id: Any, write: Write) -> Non
     def payload(kind: PayloadKind, data: str) -> None:
         batch.payloads.append({"run_id": run_id, "kind": kind, "data": data})
 
-    def leave(status: Status, reason: str = "", fingerprint: str = "", phase: Phase | None = None) -> None:
+    def leave(
+        status: Status, reason: str = "", fingerprint: str = "", phase: Phase | None = None, undoes: bool = False
+    ) -> None:
         batch.leaving.append(
-            {"run_id": run_id, "status": status, "block_reason": reason, "fingerprint": fingerprint, "phase": phase}
+            {
+                "run_id": run_id,
+                "status": status,
+                "block_reason": reason,
+                "fingerprint": fingerprint,
+                "phase": phase,
+                "undoes": undoes,
+            }
         )
 
     match write.outcome:
         case None | Lost():
             pass
-        case Completed(output):
-            leave(Status.SUCCEEDED)
+        case Completed(output, undoes, unvisited):
+            leave(Status.SUCCEEDED, undoes=undoes)
+            if unvisited:
+                payload(PayloadKind.MISSED, encode(list(unvisited)))
             payload(PayloadKind.OUTPUT, output)
         case Failed(error):
             leave(Status.FAILED)
             payload(PayloadKind.ERROR, encode(error))
-        case Ending(error):
-            leave(Status.QUEUED, phase=Phase.ON_FAILURE)
-            payload(PayloadKind.ERROR, encode(error))
-        case Cancelled():
+        case Ending(phase, error):
+            leave(Status.QUEUED, phase=phase)
+            if error is not None:
+                payload(PayloadKind.ERROR, encode(error))
+        case Cancelled(error):
             leave(Status.CANCELLED)
+            if error is not None:
+                payload(PayloadKind.ERROR, encode(error))
         case Released():
             leave(Status.QUEUED)
         case Blocked(reason, text, fingerprint):
             leave(Status.BLOCKED, reason, fingerprint)
             payload(PayloadKind.BLOCK, encode({"message": text}))
-        case Suspended(waiting_on, wake_at, wake_after):
+        case Suspended(waiting_on, wake_at, wake_after, _):
             batch.suspending.append(_wait_row(d, run_id, waiting_on, wake_at, wake_after, None))
         case Retried(error, attempt, delay):
             batch.suspending.append(_wait_row(d, run_id, "retry:run", None, delay, attempt))

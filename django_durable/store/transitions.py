@@ -6,9 +6,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, QuerySet, Value, When
 
 from ..core.codec import decode
+from ..core.compensation import UNDO
 from ..core.names import ON_FAILURE
 from ..core.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..exceptions import PayloadUndecodable
@@ -143,7 +144,17 @@ def _begin_anew(db: Database, runs: Sequence[Run]) -> None:
         status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None
     )
     journal.filter(run_id__in=failed, path=ON_FAILURE).delete()
+    _do_undone_again(journal)
     _forget_children(db, runs, culprits)
+
+
+def _do_undone_again(journal: QuerySet[JournalEntry]) -> None:
+    """A step that was undone is to be done again; one that could not be undone stands."""
+    undos = journal.filter(kind=Kind.UNDO)
+    for run_id, path, status in list(undos.values_list("run_id", "path", "status")):
+        if status == EntryStatus.SUCCEEDED:
+            journal.filter(run_id=run_id, path=path.removesuffix(UNDO)).delete()
+    undos.delete()
 
 
 def _culprits(db: Database, failed: Sequence[UUID]) -> set[tuple[UUID, str]]:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from asgiref.sync import sync_to_async
 
 from ..core.executing import outside_run
-from ..core.journal import Entry, Write
+from ..core.journal import Entry, Inbox, Write
 from ..core.lease import Lease
 from ..core.unwinding import Unwind
 from ..executor.undisturbed import undisturbed
-from ..store.claiming import Claim
+from ..store.claiming import Claim, load_news
 from ..store.committing import Receipt, write_batch
 from ..store.database import Database
+from ..store.unwanted import cancel_unwanted
 from ..worker import announcing
 from ..workflows.registry import get_workflow
 from .hearing import HeardJournal
@@ -55,6 +56,12 @@ class AttemptCommit:
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
         return await undisturbed(sync_to_async(self.write, thread_sensitive=True)(lease, write))
 
+    def refresh(self, inbox: Inbox, lease: Lease) -> None:
+        inbox.refresh(*load_news(self._db, lease.run_id))
+
+    async def arefresh(self, inbox: Inbox, lease: Lease) -> None:
+        await sync_to_async(self.refresh, thread_sensitive=True)(inbox, lease)
+
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         self._suffer(interruption.after(self._claim, write) for interruption in active())
         self._announce(write, receipt)
@@ -78,6 +85,8 @@ class AttemptCommit:
             return Receipt(is_lost=True)
         receipt = self._store(lease, write)
         if not receipt.is_lost:
+            if write.unwanted:
+                cancel_unwanted(self._db, lease.run_id, write.unwanted)
             self._suffer(interruption.after(self._claim, write) for interruption in active())
             receipt.is_lost = self.fate is not Fate.ALIVE
         return receipt

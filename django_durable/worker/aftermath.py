@@ -61,6 +61,8 @@ class Aftermath:
     def committed(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that has become durable."""
         self._notify(receipt)
+        if write.unwanted and not receipt.is_lost:
+            self._notifier.cancel(lease.run_id, write.unwanted)
         if (claim := self._slots.claim_of(lease)) is not None:
             self._announce(claim, write, receipt)
 

@@ -8,18 +8,24 @@ the committer's own thread: event loops, and writes whose row was held when the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Sequence
 from math import inf
 
+from django.db.utils import Error
+
 from ..core import clock
-from ..core.journal import Write
+from ..core.journal import Inbox, Write
 from ..core.lease import Lease
+from ..store.claiming import load_news
 from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
 from .batch_writer import After, BatchWriter, InDoubt
 from .held import HeldRows
 from .submission import Submission, answer_all
+
+logger = logging.getLogger("django_durable.worker")
 
 BATCH = 256
 
@@ -74,6 +80,16 @@ class Committer:
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that was committed elsewhere: with an atomic step's own transaction."""
         self._after(lease, write, receipt)
+
+    def refresh(self, inbox: Inbox, lease: Lease) -> None:
+        """What the outside has sent to a run that is worked on. Where the database is away, the next look will do."""
+        try:
+            inbox.refresh(*load_news(self._db, lease.run_id))
+        except Error as error:
+            logger.warning("no look at the events of run=%s: %s", lease.run_id, error)
+
+    async def arefresh(self, inbox: Inbox, lease: Lease) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.refresh, inbox, lease)
 
     def close(self) -> None:
         self._closing = True

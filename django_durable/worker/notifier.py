@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from django.db.utils import Error
 from ..exceptions import RunLocked
 from ..queues.base import Queue
 from ..queues.ready import Ready
-from ..store import recovery
+from ..store import recovery, unwanted
 from ..store.database import PrivateDatabase
 from .background import Background, Task
 
@@ -60,6 +61,10 @@ class Notifier:
 
     def wake(self, run_id: UUID) -> None:
         self.do(partial(self._try_wake, run_id))
+
+    def cancel(self, parent_id: UUID, paths: Collection[str]) -> None:
+        """Cancel the children that the run waited for at ``paths``: may wait for their rows."""
+        self._patient.do(lambda: self._ready.push(unwanted.cancel_unwanted(self._patient_db, parent_id, paths)))
 
     def _try_wake(self, run_id: UUID) -> None:
         if (ready := recovery.try_wake(self._db, run_id)) is not None:

@@ -14,6 +14,7 @@ from django.db import close_old_connections, connections, reset_queries
 
 from ..core.outcomes import Lost, Outcome
 from ..executor.async_attempt import arun_attempt
+from ..executor.branches import BranchThreads
 from ..executor.commit import Commit
 from ..executor.sync_attempt import run_attempt
 from ..store.claiming import Claim
@@ -31,6 +32,8 @@ class ThreadPool:
         self._commit = commit
         self._ended = ended
         self._executor = ThreadPoolExecutor(limit, thread_name_prefix="durable-run")
+        # As many again: a run whose branches find no thread free runs them in its own.
+        self._branches = BranchThreads(limit)
 
     def start(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
         self._executor.submit(self._run, claim, workflow)
@@ -39,7 +42,7 @@ class ThreadPool:
         outcome: Outcome = Lost()
         try:
             close_old_connections()
-            outcome = run_attempt(claim, workflow, self._commit)
+            outcome = run_attempt(claim, workflow, self._commit, self._branches)
         except BaseException:
             # The attempt could not even be stored: its lease lapses, and the run is taken up again.
             logger.exception("attempt of run %s was given up", claim.run_id)
@@ -53,6 +56,7 @@ class ThreadPool:
         for _ in range(self._executor._max_workers):
             self._executor.submit(connections.close_all)
         self._executor.shutdown(wait=True)
+        self._branches.close()
 
 
 class LoopPool:

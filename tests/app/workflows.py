@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django_durable import Context, Retry, durable_workflow
-from django_durable.core.context import AsyncContext
+from django_durable.core.async_context import AsyncContext
 
 
 def double(number: int) -> int:
@@ -57,4 +57,4 @@ def parent(ctx: Context, number: int) -> list[object]:
     return [str(started), ctx.run_workflow("inside", doubling, number)]
 
 
-from tests.app import faults  # noqa: E402, F401  (registers its workflows)
+from tests.app import branching, faults  # noqa: E402, F401  (they register their workflows)

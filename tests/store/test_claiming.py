@@ -15,7 +15,7 @@ from django_durable.core.codec import encode
 from django_durable.core.ids import uuid7
 from django_durable.core.journal import ChildState, Write
 from django_durable.core.outcomes import Completed, Ending, Released
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.states import EntryStatus, Phase, Status
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store import claiming
 from django_durable.store.claiming import (
@@ -250,7 +250,9 @@ def test_a_claim_brings_the_journal_the_events_and_the_children_that_are_over(db
 def test_a_claim_of_a_failed_run_brings_the_failure_for_its_hook(db: PrivateDatabase):
     claim, plain = running(db), running(db)
     error = {"type": "ValueError", "message": "no", "traceback": ""}
-    write_batch(db, [(claim.lease, Write(outcome=Ending(error))), (plain.lease, Write(outcome=Released()))])
+    write_batch(
+        db, [(claim.lease, Write(outcome=Ending(Phase.ON_FAILURE, error))), (plain.lease, Write(outcome=Released()))]
+    )
     claims = {claim.run_id: claim for claim in take(db)}
     assert (claims[claim.run_id].phase, claims[claim.run_id].pending_error) == ("on_failure", encode(error))
     assert (claims[plain.run_id].phase, claims[plain.run_id].pending_error) == ("forward", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..dialects import Dialect
 from .leases import CLAIM
 from .lines import ASLEEP, QUEUED, claimable, first_of_lines, first_of_queues, lines
+from .waits import is_item
 
 
 def _lease(d: Dialect, picked: str) -> str:
@@ -107,7 +108,7 @@ def claim_suspect(d: Dialect) -> str:
 
 def load_journal(d: Dialect) -> str:
     return f"""
-        SELECT run_id, path, seq, kind, status, attempts, value, error, wake_at, awaits
+        SELECT run_id, path, seq, kind, status, attempts, value, error, wake_at, awaits, undo
         FROM django_durable_journalentry WHERE run_id {d.among("ids")}"""
 
 
@@ -120,12 +121,13 @@ def load_events(d: Dialect) -> str:
 def load_children(d: Dialect) -> str:
     """The children that the runs wait for and that are over."""
     return f"""
-        SELECT j.run_id, j.path, c.id, c.status,
+        SELECT j.run_id, c.parent_path, c.id, c.status,
             (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
             (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
         FROM django_durable_journalentry j
-        JOIN django_durable_run c ON c.parent_id = j.run_id AND c.parent_path = j.path
-        WHERE j.run_id {d.among("ids")} AND j.kind = 'child' AND j.status = 'waiting'
+        JOIN django_durable_run c ON c.parent_id = j.run_id
+            AND (c.parent_path = j.path OR j.kind = 'map' AND {is_item("c.parent_path", "j.path")})
+        WHERE j.run_id {d.among("ids")} AND j.kind IN ('child', 'map') AND j.status = 'waiting'
             AND c.status IN ('succeeded', 'failed', 'cancelled')"""
 
 

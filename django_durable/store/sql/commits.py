@@ -24,9 +24,18 @@ ENTRY = {
     "wake_at": "timestamptz",
     "wake_after": "double precision",
     "awaits": "text",
+    "undo": "boolean",
 }
+FORGOTTEN = {"run_id": "uuid", "path": "text"}
 PAYLOAD = {"run_id": "uuid", "kind": "text", "data": "text"}
-LEAVING = {"run_id": "uuid", "status": "text", "block_reason": "text", "fingerprint": "text", "phase": "text"}
+LEAVING = {
+    "run_id": "uuid",
+    "status": "text",
+    "block_reason": "text",
+    "fingerprint": "text",
+    "phase": "text",
+    "undoes": "boolean",
+}
 SUSPENDING = {
     "run_id": "uuid",
     "waiting_on": "text",
@@ -51,16 +60,25 @@ def insert_entries(d: Dialect) -> str:
     # keep one row for each run and silently lose a branch's entry.
     return f"""
         INSERT INTO django_durable_journalentry (
-            run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, token)
+            run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, undo,
+            token)
         SELECT h.id, e.path, e.seq, e.kind, e.status, e.attempts, e.value, e.error,
             coalesce({d.later("-(e.seconds)")}, {d.now}),
             CASE WHEN e.status IN ('succeeded', 'failed') THEN {d.now} END,
-            coalesce(e.wake_at, {d.later("e.wake_after")}), e.awaits, h.token
+            coalesce(e.wake_at, {d.later("e.wake_after")}), e.awaits, e.undo, h.token
         FROM {d.recordset("entries", "e", ENTRY)} JOIN held h ON h.id = e.run_id WHERE 1 = 1
         ON CONFLICT (run_id, path) DO UPDATE SET
             status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
             finished_at = excluded.finished_at, wake_at = excluded.wake_at, awaits = excluded.awaits,
-            token = excluded.token"""
+            undo = excluded.undo, token = excluded.token"""
+
+
+def forget_entries(d: Dialect) -> str:
+    """Prune entries: turns of a loop that are over."""
+    return f"""
+        DELETE FROM django_durable_journalentry AS j
+        WHERE (j.run_id, j.path) IN (
+            SELECT h.id, f.path FROM {d.recordset("forgotten", "f", FORGOTTEN)} JOIN held h ON h.id = f.run_id)"""
 
 
 def upsert_payloads(d: Dialect) -> str:
@@ -74,12 +92,15 @@ def upsert_payloads(d: Dialect) -> str:
 def leave(d: Dialect) -> str:
     """Running → over, blocked or queued again. A cancellation that was acknowledged first wins over the outcome."""
     cancels = "r.cancel_requested_at IS NOT NULL AND o.status <> 'queued'"
+    undoes = f"({cancels} AND o.undoes)"
+    over = f"({cancels} OR o.status IN ('succeeded', 'failed', 'cancelled')) AND NOT {undoes}"
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {cancels} THEN 'cancelled' ELSE o.status END,
-            finished_at = CASE WHEN {cancels} OR o.status IN ('succeeded', 'failed', 'cancelled') THEN {d.now} END,
-            queued_at = CASE WHEN o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
-            phase = coalesce(o.phase, r.phase), fingerprint = o.fingerprint,
+        SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled' ELSE o.status END,
+            finished_at = CASE WHEN {over} THEN {d.now} END,
+            queued_at = CASE WHEN {undoes} OR o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
+            phase = CASE WHEN {undoes} THEN 'compensating' ELSE coalesce(o.phase, r.phase) END,
+            fingerprint = o.fingerprint,
             block_reason = CASE WHEN {cancels} THEN '' ELSE o.block_reason END,
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
@@ -131,8 +152,9 @@ def suspend(d: Dialect) -> str:
     """
     # It bounds the function's waits only: a retry of on_failure after it has passed would be due at once, for ever.
     deadline = "CASE WHEN r.phase = 'forward' THEN r.deadline_at END"
-    wake_at = d.least(f"coalesce(s.wake_at, {d.later('s.wake_after')})", deadline)
-    goes_on = has_reason("s.waiting_on")
+    first = d.least("s.wake_at", d.later("s.wake_after"))
+    wake_at = d.least(first, deadline)
+    goes_on = has_reason()
     return f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {goes_on} THEN 'queued' ELSE 'waiting' END,

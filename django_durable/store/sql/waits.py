@@ -6,15 +6,15 @@ from ..dialects import Dialect
 from .lines import ASLEEP, first_of_lines, lines, queues_of
 
 
-def has_reason(waiting_on: str) -> str:
-    """Why the run ``r`` need not wait any longer, time aside. ``waiting_on``: kind and path of the entry it waits at.
+def has_reason() -> str:
+    """Why the run ``r`` need not wait any longer, time aside.
 
     Each caller evaluates it in a statement that begins after it holds the row's lock: on an older snapshot an event
     that was sent meanwhile would not be seen.
     """
-    # Only that entry: a wait that changed code no longer comes to, or that a deadline cut short, stays in the journal,
-    # and what it waited for would send the run round and round with nobody there to take it.
-    here = f"j.run_id = r.id AND j.status = 'waiting' AND j.kind || ':' || j.path = {waiting_on}"
+    # Who suspends leaves no other entry waiting: a wait that changed code no longer comes to, or that a deadline cut
+    # short, would send the run round and round with nobody there to take what it waited for.
+    here = "j.run_id = r.id AND j.status = 'waiting'"
     return f"""(
         r.cancel_requested_at IS NOT NULL
         OR EXISTS (
@@ -26,7 +26,17 @@ def has_reason(waiting_on: str) -> str:
             WHERE {here} AND j.kind = 'child' AND NOT EXISTS (
                 SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
                 AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+        OR EXISTS (
+            SELECT 1 FROM django_durable_journalentry j
+            WHERE {here} AND j.kind = 'map' AND NOT EXISTS (
+                SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND {is_item("c.parent_path", "j.path")}
+                AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
         )"""
+
+
+def is_item(path: str, of_map: str) -> str:
+    """Whether ``path`` is that of an item of the map at ``of_map``."""
+    return f"substr({path}, 1, length({of_map}) + 1) = {of_map} || '['"
 
 
 def lock_run(d: Dialect, *, skips: bool) -> str:
@@ -39,7 +49,7 @@ def wake(d: Dialect) -> str:
     return f"""
         UPDATE django_durable_run AS r
         SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
-        WHERE r.id = %(id)s AND r.status = 'waiting' AND {has_reason("r.waiting_on")}
+        WHERE r.id = %(id)s AND r.status = 'waiting' AND {has_reason()}
         RETURNING {d.updated}.id, queue, priority"""
 
 
@@ -65,5 +75,18 @@ def find_overslept(d: Dialect) -> str:
         SELECT r.id FROM django_durable_run r WHERE r.status = 'waiting' AND r.id IN (
             {awaiting} {d.begins_with("r.waiting_on", "event:")} AND EXISTS ({event})
             UNION {awaiting} {d.begins_with("r.waiting_on", "child:")}
+            UNION {awaiting} {d.begins_with("r.waiting_on", "join:")}
+            UNION {awaiting} {d.begins_with("r.waiting_on", "map:")}
+            UNION {awaiting} {d.begins_with("r.waiting_on", "race:")}
             UNION {awaiting} r.cancel_requested_at IS NOT NULL
-        ) AND {has_reason("r.waiting_on")} LIMIT %(limit)s"""
+        ) AND {has_reason()} LIMIT %(limit)s"""
+
+
+def find_unwanted(d: Dialect) -> str:
+    """Live children of branches that lost a race, whose parent's process died before it cancelled them."""
+    return f"""
+        SELECT c.id FROM django_durable_run c
+        JOIN django_durable_journalentry j ON j.run_id = c.parent_id AND j.status = 'abandoned'
+            AND (j.kind = 'child' AND j.path = c.parent_path OR j.kind = 'map' AND {is_item("c.parent_path", "j.path")})
+        WHERE c.parent_id IS NOT NULL AND c.status NOT IN ('succeeded', 'failed', 'cancelled')
+            AND c.cancel_requested_at IS NULL AND NOT c.detached LIMIT %(limit)s"""
