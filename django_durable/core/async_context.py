@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
 from uuid import UUID
 
-from . import checkpoints, children, events, joins, loops, races, sleeps, tries
+from . import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
 from .effects import Decisions
+from .events import Event, wait_for_events
 from .facts import Facts, Startable, step_options
 from .flow import Flow
+from .polls import Pending
 from .retries import Retry
 from .steps import step
 from .tries import Outcome
@@ -161,6 +163,54 @@ class AsyncContext(Facts):
         path = self._path(name, key)
         decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
         return cast("events.Event | D", await self._drive(decisions))
+
+    async def wait_for_events(
+        self,
+        name: str,
+        *,
+        events: Iterable[str],
+        count: int = 1,
+        timeout: timedelta | float | None = None,
+        key: object = None,
+    ) -> list[Event]:
+        """As ``Context.wait_for_events``."""
+        path = self._path(name, key)
+        return cast("list[Event]", await self._drive(wait_for_events(self._flow, path, events, count, timeout)))
+
+    @overload
+    async def poll(
+        self,
+        name: str,
+        fn: Callable[[], Awaitable[T | Pending]],
+        *,
+        every: polls.Every,
+        timeout: timedelta | float | None = None,
+        retry: Retry | None = None,
+        key: object = None,
+    ) -> T: ...
+    @overload
+    async def poll(
+        self,
+        name: str,
+        fn: Callable[[], T | Pending],
+        *,
+        every: polls.Every,
+        timeout: timedelta | float | None = None,
+        retry: Retry | None = None,
+        key: object = None,
+    ) -> T: ...
+    async def poll(
+        self,
+        name: str,
+        fn: Callable[[], Any],
+        *,
+        every: polls.Every,
+        timeout: timedelta | float | None = None,
+        retry: Retry | None = None,
+        key: object = None,
+    ) -> Any:
+        """As ``Context.poll``; ``fn`` may be a coroutine function or a plain one (run in the run's thread)."""
+        return await self._drive(polls.poll(self._flow, self._path(name, key), fn, every, timeout, retry))
 
     async def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """As ``Context.run_workflow``."""

@@ -15,12 +15,9 @@ from .outcomes import Blocked
 from .scopes import Body, replay
 from .states import BlockReason, EntryStatus, Kind
 from .steps import StepOptions, step
-from .undoing import Undo
+from .undoing import UNDO, Undo
 
 logger = logging.getLogger("django_durable.workflow")
-
-UNDO = "%undo"
-"""Ends the path of a compensation. Escaped names never hold a bare "%"."""
 
 SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
 
@@ -38,19 +35,24 @@ def _owed(flow: Flow, scope: str) -> list[str]:
 
 def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """Find by a replay what there is to undo, and undo it. The errors of those that failed, by their steps' paths."""
-    probe = flow.part("")
-    probe.scope = ""
-    yield from replay(flow, probe, body)
-    _require_all(flow)
+    yield from find_undos(flow, body)
     undos, flow.undos = flow.undos, []
     errors = yield from compensate(flow, undos)
     return errors | (yield from settle_losers(flow))
 
 
-def _require_all(flow: Flow) -> None:
-    """What is to be undone and is not come by any more cannot be undone by this code."""
-    for path in _owed(flow, ""):
-        if not flow.has_seen(path):
+def find_undos(flow: Flow, body: Body) -> Decisions[None]:
+    """Replay ``body``, so that ``flow.undos`` has what it did. Ends as blocked where something is not come by."""
+    probe = flow.part("")
+    probe.scope = ""
+    yield from replay(flow, probe, body)
+    _require_all(flow, flow)
+
+
+def _require_all(flow: Flow, line: Flow) -> None:
+    """What is to be undone and ``line`` has not come by cannot be undone by this code."""
+    for path in _owed(flow, line.scope):
+        if not line.has_seen(path):
             text = f"Step {path!r} has to be undone, but the code does not come to it any more."
             flow.end(Blocked(BlockReason.DIVERGED, text))
 
@@ -70,17 +72,19 @@ def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:
 
 def settle_losers(flow: Flow) -> Decisions[dict[str, Any]]:
     """Wait for the branches that lost a race and are running still, and undo what losers have done."""
-    from .races import abandon
-
     errors: dict[str, Any] = {}
     while flow.losers:
         loser = flow.losers.pop(0)
         if loser.running is not None:
             yield AwaitBranch([loser.running])
             flow.absorb(loser.running)
-        abandon(flow, loser.path)
+        flow.abandon(loser.path)
         if owes(flow, loser.path):
-            yield from replay(flow, flow.part(loser.path), loser.body)
+            line = flow.part(loser.path)
+            # What a line that was stopped has found on its way is found again by this replay, all of it.
+            flow.undos = []
+            yield from replay(flow, line, loser.body)
+            _require_all(flow, line)
             undos, flow.undos = flow.undos, []
             errors |= yield from compensate(flow, undos)
     return errors

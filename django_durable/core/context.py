@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast
 from uuid import UUID
 
-from . import checkpoints, children, events, joins, loops, races, sleeps, tries
+from . import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
 from .effects import Decisions
+from .events import Event, wait_for_events
 from .facts import Facts, Startable, step_options
 from .flow import Flow
+from .polls import Pending
 from .retries import Retry
 from .steps import step
 from .tries import Outcome
@@ -138,6 +140,37 @@ class Context(Facts):
         path = self._path(name, key)
         decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
         return cast("events.Event | D", self._drive(decisions))
+
+    def wait_for_events(
+        self,
+        name: str,
+        *,
+        events: Iterable[str],
+        count: int = 1,
+        timeout: timedelta | float | None = None,
+        key: object = None,
+    ) -> list[Event]:
+        """The next ``count`` events sent to this run under any of the names ``events``, in the order in which they
+        were sent; at the time-out those that have come."""
+        path = self._path(name, key)
+        return cast("list[Event]", self._drive(wait_for_events(self._flow, path, events, count, timeout)))
+
+    def poll(
+        self,
+        name: str,
+        fn: Callable[[], T | Pending],
+        *,
+        every: polls.Every,
+        timeout: timedelta | float | None = None,
+        retry: Retry | None = None,
+        key: object = None,
+    ) -> T:
+        """Call ``fn()`` until it returns something other than PENDING, and journal that; holds nothing between.
+
+        ``every``: a timedelta or seconds, or a function that makes it of the number of polls so far. PollTimeout once
+        ``timeout`` is over; StepFailed when the retries of one poll are used up.
+        """
+        return cast(T, self._drive(polls.poll(self._flow, self._path(name, key), fn, every, timeout, retry)))
 
     def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """Start a child run, wait for it without holding a slot, return its value or raise ChildFailed."""

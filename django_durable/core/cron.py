@@ -1,8 +1,9 @@
 """Cron schedules: which instants fire, in a time zone whose clocks are changed.
 
 Expressions are croniter's: minute, hour, day of month, month, day of week, and as a sixth, last field seconds; names,
-ranges, steps, ``L``, ``15W``, ``fri#2``, ``@daily`` and friends. croniter is asked on naive local time only; what a
-change of the clocks does to it is decided here (as vixie cron does, so that no job is lost or runs twice):
+ranges, steps, ``L``, ``15W``, ``fri#2``, ``@daily`` and friends. croniter is asked on naive local time only, and not
+for what it would get wrong without a word (``_unsupported``). What a change of the clocks does is decided here (as
+vixie cron does, so that no job is lost or runs twice):
 
 * hour field that starts with ``*``: every instant at which the local clocks match the fields;
 * any other: each matching local time once, at the first instant that shows it, or for a local time that the clocks
@@ -23,6 +24,7 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 
 from ..exceptions import InvalidSchedule
+from . import clock
 from .zones import SECOND, first_change, first_instant, furthest_wall, load_zone, offset, wall
 
 Overlap = Literal["skip", "allow", "queue", "cancel_previous"]
@@ -32,7 +34,14 @@ EXPRESSION_MAX = 200
 JITTER_MAX = 86_400
 _CHANGES_MAX = 1_000
 _PROBE = datetime(2000, 1, 1)
-_RANGE = re.compile(r"(\w+)-(\w+)")
+_END = datetime.max.replace(tzinfo=UTC)
+_RANGE = re.compile(r"(\w+)-(\w+)(/?)")
+_STARS = ("*", "?")
+_NAMES = {
+    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
+    "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
+    "sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6,
+}  # fmt: skip
 _HASHED = re.compile(r"(?:^|\s)[hr](?:[(/\s]|$)", re.IGNORECASE)
 
 
@@ -60,6 +69,15 @@ class Cron:
         _zone(self.expression, self.timezone)
         for problem in _problems(self):
             raise InvalidSchedule(self.expression, problem)
+
+    def next(self, n: int, after: datetime | None = None) -> list[datetime]:
+        """The first ``n`` instants (in UTC) at which it is due after ``after`` (aware; now, if not given).
+
+        Whether it is enabled does not count, and ``jitter`` is not in them: that delays the run.
+        """
+        if type(n) is not int or n < 0:
+            raise ValueError(f"n must be a whole number of instants, not {n!r}")
+        return fires_between(self.expression, self.timezone, after or clock.utcnow(), _END, n)
 
 
 def next_fire(expression: str, timezone: str, after: datetime) -> datetime:
@@ -163,9 +181,34 @@ def _unsupported(expression: str) -> str | None:
         return "has to have five fields (minute hour day month weekday), or six (and second)"
     if _HASHED.search(expression):
         return "H and R are not supported: name the values, or use jitter"
-    for low, high in _RANGE.findall(expression.lower()):
-        if low.lstrip("0") == high.lstrip("0"):
+    return _range_problem(expression.lower()) or _days_problem(expression.lower())
+
+
+def _range_problem(expression: str) -> str | None:
+    for low, high, step in _RANGE.findall(expression):
+        first, last = _number(low), _number(high)
+        if first == last != -1:
             return f"the range {low}-{high} would stand for every value: write {low} alone, or *"
+        if step and first > last >= 0:
+            return f"the range {low}-{high} goes past the end and has a step: write two ranges"
+    return None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else _NAMES.get(text, -1)
+
+
+def _days_problem(expression: str) -> str | None:
+    """croniter ignores the other field of days beside ``#``, ``L5`` and ``15W``, and plain days in one list with L5."""
+    fields = expression.split()
+    if len(fields) < 5:
+        return None
+    day, weekday = fields[2], fields[4]
+    kinds = {next((mark for mark in "#l" if mark in part), "") for part in weekday.split(",")}
+    if len(kinds) > 1:
+        return f"{weekday} has weekdays of different kinds: make a schedule of each"
+    if (kinds != {""} and day not in _STARS) or ("w" in day and weekday not in _STARS):
+        return f"{day} and {weekday} cannot be combined: make a schedule of each"
     return None
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..exceptions import BranchesFailed, ChildFailed, StepFailed
+from ..exceptions import BranchesFailed, ChildFailed, EventTimeout, LoopLimit, PollTimeout, StepFailed
 
 RETRIED = (StepFailed, ChildFailed, BranchesFailed)
 """Errors that were retried where they happened: the run is not tried again as a whole for them."""
 
 
 def culprits_of(error: BaseException | None) -> list[str]:
-    """Paths of the steps, children and joins that ended the run.
+    """Paths of the entries that ended the run: steps, children, waits, and the scopes that failed with them.
 
     Also those that the workflow wrapped, in a group or by ``raise … from``. Not the context of an error: what failed
     there was being handled, and trying it again would do twice what its handler has made good.
@@ -19,6 +19,8 @@ def culprits_of(error: BaseException | None) -> list[str]:
             return []
         case StepFailed() | ChildFailed():
             return [error.step]
+        case EventTimeout() | PollTimeout() | LoopLimit():
+            return [error.path]
         case BranchesFailed():
             inner = [path for told in error.errors.values() for path in told.get("culprits", [])]
             return [*inner, error.path]

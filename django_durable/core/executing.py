@@ -1,15 +1,25 @@
-"""Whether this code is part of a workflow's body: what may not block there can ask."""
+"""Whether this code is part of a workflow's body, and of which line of it: for what is called there without ``ctx``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from .flow import Flow
 
 _executing: ContextVar[UUID | None] = ContextVar("django_durable_executing", default=None)
 enter_run = _executing.set
 leave_run = _executing.reset
+
+_line: ContextVar[Flow | None] = ContextVar("django_durable_line", default=None)
+executing_line = _line.get
+"""The part whose code this is; None in the function's own line, and outside of a run."""
+enter_line = _line.set
+leave_line = _line.reset
 
 
 def is_executing() -> bool:

@@ -66,7 +66,8 @@ class Facts:
 
     @property
     def cancelled(self) -> bool:
-        return self._flow.lease.cancel_requested
+        """Whether the run has been asked to stop. Not while it compensates: it goes the way that it has gone."""
+        return self._flow.lease.cancel_requested and self._flow.heeds_cancel and not self._flow.is_stopped
 
     def raise_if_cancelled(self) -> None:
         """Raise RunCancelled where the run has been asked to stop."""
@@ -112,10 +113,12 @@ class Facts:
     def _map(
         self, path: str, work: Callable[[Any], Any] | Startable, items: Iterable[Any], max_parallel: int | None
     ) -> Decisions[list[Any]]:
+        # Before the call is under way: the items may come from a generator that uses ctx.
+        given = list(items)
         if isinstance(work, Startable):
-            makes = [self._make_child(work, (item,), {}) for item in items]
+            makes = [self._make_child(work, (item,), {}) for item in given]
             return maps.map_children(self._flow, path, makes, max_parallel)
-        return maps.map_steps(self._flow, path, work, items, max_parallel)
+        return maps.map_steps(self._flow, path, work, given, max_parallel)
 
     def _make_child(self, workflow: Startable, args: tuple[Any, ...], kw: dict[str, Any]) -> children.MakeRun:
         return lambda path: workflow.new_child(self._flow.run, path, args, kw)

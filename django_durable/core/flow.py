@@ -20,16 +20,18 @@ from typing import NoReturn
 from uuid import UUID
 
 from ..exceptions import ContextMisuse, RunTimeout, StepNameReused
+from .bounds import Bounds
 from .codec import encode
 from .failures import describe
 from .journal import Entry, Journal, Write
 from .lease import Lease
 from .names import make_path
-from .outcomes import Blocked, Cancelled, Failed, Lost, Outcome, Released, Stopped, Suspended
+from .outcomes import Blocked, Cancelled, Failed, Lost, Outcome, Paused, Released, Stopped, Suspended
+from .paths import scopes_of
 from .retries import Retry
 from .states import BlockReason, EntryStatus, Kind
 from .stepping import running_step
-from .undoing import Loser, Undo
+from .undoing import UNDO, Loser, Undo
 from .unwinding import Unwind
 
 logger = logging.getLogger("django_durable.payloads")
@@ -51,6 +53,13 @@ class RunInfo:
     max_payload_bytes: int | None = None
     warn_payload_bytes: int | None = None
     lease_margin: float = 0.0
+    warn_entries: int | None = None
+    max_entries: int | None = None
+
+    def bounds(self, size: int) -> Bounds:
+        """What bounds its journal, which has ``size`` entries to begin with."""
+        is_told = self.warn_entries is not None and size > self.warn_entries
+        return Bounds(self.warn_entries, self.max_entries, is_told)
 
 
 class Flow:
@@ -60,7 +69,9 @@ class Flow:
         "_claimed",
         "_is_stopped",
         "_parent",
+        "_undone",
         "before_call",
+        "bounds",
         "counters",
         "heeds_cancel",
         "is_closed",
@@ -98,7 +109,8 @@ class Flow:
         self.random = chance
         self.pending = Write()
         self.outcome: Outcome | None = None
-        self.is_replaying = not journal.is_empty
+        self.is_replaying = journal.size > 0
+        self.bounds: Bounds = parent.bounds if parent is not None else run.bounds(journal.size)
         self.misuse: ContextMisuse | None = None
         """What fails the run, whatever the workflow made of it and whatever else was recorded."""
         self.is_closed = False
@@ -115,6 +127,7 @@ class Flow:
         self.losers: list[Loser] = []
         """Branches that lost a race: what they did is undone at the end of the attempt, whatever that is."""
         self._claimed: set[str] = set()
+        self._undone: list[str] | None = None
         self._parent = parent
         self._is_stopped = False
 
@@ -127,17 +140,24 @@ class Flow:
     def absorb(self, part: Flow) -> None:
         """Take over what a part has done, once its code is over for good."""
         self.pending.absorb(part.close())
-        self.take_undos(part)
-
-    def take_undos(self, part: Flow) -> None:
-        """Take over what a part has found to undo, and nothing that it would write."""
-        self.seen |= part.seen
-        self.undos += part.undos
         for loser in part.losers:
             # A part is over when the code of its branches is.
             if loser.running is not None:
                 self.pending.absorb(loser.running.close())
-            self.losers.append(replace(loser, running=None))
+            self.abandon(loser.path)
+        self.take_undos(part)
+
+    def take_undos(self, part: Flow) -> None:
+        """Take over what a part has found to undo, and nothing that it would write."""
+        if not self.has_seen(part.scope):
+            self.seen |= part.seen
+        self.undos += part.undos
+        # One that has nothing to undo is forgotten: an endless loop may have a race in every turn.
+        self.losers += [replace(loser, running=None) for loser in part.losers if self.may_undo(loser.path)]
+
+    def may_undo(self, path: str) -> bool:
+        """Whether a step in the scope ``path`` was given a compensation."""
+        return any(entry.undo for entry in self.journal.under(f"{path}/"))
 
     def stop(self) -> None:
         """From here on this line, and every part of it, only replays: what is not journaled unwinds it."""
@@ -146,6 +166,23 @@ class Flow:
     @property
     def is_stopped(self) -> bool:
         return self._is_stopped or (self._parent is not None and self._parent.is_stopped)
+
+    def has_undone(self, scope: str) -> bool:
+        """Whether a step in ``scope`` is to be done again, since it was undone before the run was resumed."""
+        return any(path.startswith(scope) and not self._is_done(path) for path in self._to_be_done_again())
+
+    def _to_be_done_again(self) -> list[str]:
+        # Once for each attempt: as a rule there are none, and every scope that is over asks.
+        if self._parent is not None:
+            return self._parent._to_be_done_again()
+        if self._undone is None:
+            undos = [entry for entry in self.journal.under("") if entry.kind == Kind.UNDO]
+            self._undone = [entry.path.removesuffix(UNDO) for entry in undos if entry.status == EntryStatus.OPEN]
+        return self._undone
+
+    def _is_done(self, path: str) -> bool:
+        entry = self.journal.find(path)
+        return entry is not None and entry.status == EntryStatus.SUCCEEDED
 
     def forget_undos(self) -> None:
         """A point of no return: nothing that was done so far is undone, here or in the lines around."""
@@ -176,8 +213,23 @@ class Flow:
         path = make_path(self.scope, name, key)
         if path in self._claimed:
             raise StepNameReused(path)
+        if key is not None:
+            self._claim_key(path)
         self._claimed.add(path)
         return path
+
+    def _claim_key(self, path: str) -> None:
+        keyed = path[: path.rindex("[") + 1]
+        if f"{keyed}]" in self._claimed:
+            raise StepNameReused(path)
+        self._claimed.add(keyed)
+
+    def claim_indexes(self, path: str) -> None:
+        """``path[…]`` belongs to what is at ``path``: its items, its turns. Raises StepNameReused where a call with a
+        key has one of these paths, or is to get it."""
+        if f"{path}[" in self._claimed:
+            raise StepNameReused(path)
+        self._claimed.add(f"{path}[]")
 
     def count(self, name: str) -> int:
         """How many unnamed values of this sort were asked for in this scope, this one included."""
@@ -185,9 +237,14 @@ class Flow:
         return turn
 
     def find(self, path: str, kind: Kind) -> Entry | None:
-        """What is journaled at ``path``. An entry of another kind ends the attempt as ``blocked: diverged``."""
+        """What is journaled at ``path``. An entry of another kind ends the attempt as ``blocked: diverged``.
+
+        Raises JournalFull where nothing is, and there is no room: an undoing always finds room.
+        """
         entry = self.journal.find(path)
         self.seen.add(path)
+        if entry is None and self.journal.size >= self.bounds.near and kind != Kind.UNDO and not self.is_stopped:
+            self.bounds.make_room(self.run.run_id, self.run.workflow, self.journal.size)
         if entry is None or entry.status in (EntryStatus.WAITING, EntryStatus.RETRYING):
             # What comes after a wait is new, although the wait itself was journaled.
             self.is_replaying = False
@@ -204,7 +261,7 @@ class Flow:
 
     def has_seen(self, path: str) -> bool:
         """Whether this line, or a part of it that is over, came to ``path``, or by the scope that it is in."""
-        return path in self.seen or any(path.startswith(scope) for scope in self.seen if scope[-1] in "/[")
+        return path in self.seen or any(scope in self.seen for scope in scopes_of(path))
 
     def unvisited(self, scope: str = "") -> list[str]:
         """What is journaled in ``scope`` and this replay did not come to: the code went another way before."""
@@ -222,14 +279,16 @@ class Flow:
     # --- acting --------------------------------------------------------------------------------
 
     def require_live(self) -> None:
-        """Unwind where this attempt may start nothing new: lease (nearly) over, asked to stop, past the deadline."""
-        if self.is_stopped:
+        """Unwind where this attempt may start nothing new: lease (nearly) over, asked to stop or pause, out of time."""
+        if self._is_stopped or (self._parent is not None and self.is_stopped):
             self.end(Stopped())
         lease, deadline_at = self.lease, self.run.deadline_at
         if lease.is_over:
             self.end(Lost())
         if lease.cancel_requested and self.heeds_cancel:
             self.end(Cancelled())
+        if lease.pause_requested:
+            self.end(Paused())
         if lease.release_requested:
             self.end(Released())
         if deadline_at is not None and self.journal.now() >= deadline_at:
@@ -247,6 +306,15 @@ class Flow:
         """The run comes to a rest and waits at ``paths``: whatever else was waited for once, nobody is there now."""
         for entry in self.journal.waits():
             if entry.path not in paths:
+                self.record(replace(entry, status=EntryStatus.ABANDONED))
+
+    def abandon(self, path: str) -> None:
+        """Close the waits in the scope ``path``, and cancel the children that were waited for there."""
+        for entry in self.journal.under(f"{path}/"):
+            # A map is open while it starts its children.
+            if entry.is_wait or (entry.kind == Kind.MAP and entry.status == EntryStatus.OPEN):
+                if entry.kind in (Kind.CHILD, Kind.MAP):
+                    self.pending.unwanted.append(entry.path)
                 self.record(replace(entry, status=EntryStatus.ABANDONED))
 
     def take_pending(self) -> Write:

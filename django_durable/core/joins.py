@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from ..exceptions import BranchesFailed, JoinError, PayloadError, RollbackError, StepFailed
@@ -13,19 +13,21 @@ from .failures import describe
 from .flow import Flow
 from .journal import Entry
 from .names import make_path
-from .scopes import Body, Branch, Branches, revisit, revisit_if_stopped
-from .states import EntryStatus, Kind
+from .outcomes import Blocked
+from .scopes import Body, Branch, Branches, revisit_all, revisit_if_stopped
+from .states import BlockReason, EntryStatus, Kind
 
 
 def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[str, Any]]:
     """What each branch returned, by its name. Raises JoinError once all have ended, where any failed."""
     branches = branches_of(path, bodies)
     entry = flow.find(path, Kind.JOIN)
+    if entry is not None and entry.value is not None:
+        require_same(flow, path, decode(entry.value), branches)
     if entry is None or entry.status == EntryStatus.OPEN:
         entry = yield from _run(flow, path, branches, entry)
     else:
-        for branch in branches:
-            yield from revisit(flow, branch.path, branch.body)
+        yield from revisit_all(flow, branches)
     if entry.status == EntryStatus.FAILED:
         raise JoinError(path, decode(cast(str, entry.error)))
     return cast(dict[str, Any], decode(cast(str, entry.value)))
@@ -42,11 +44,28 @@ def branches_of(path: str, bodies: Mapping[str, Body]) -> list[Branch]:
     return [Branch(name, make_path(f"{path}/", name), body) for name, body in bodies.items()]
 
 
+def require_same(flow: Flow, path: str, journaled: Collection[str], branches: Sequence[Branch]) -> None:
+    """End as diverged where the branches go by other names than those that were journaled, in whatever order."""
+    names = {branch.name for branch in branches}
+    if names != set(journaled):
+        text = f"{path!r} was begun with the branches {_listed(journaled)}, but the code now gives it {_listed(names)}."
+        flow.end(Blocked(BlockReason.DIVERGED, text))
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+def names_of(branches: Sequence[Branch]) -> str:
+    """What the journal keeps of the branches, until there is a result to keep."""
+    return encode([branch.name for branch in branches])
+
+
 def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[Entry]:
     yield from revisit_if_stopped(flow, branches)
     flow.require_live()
     if entry is None:
-        entry = Entry(path, Kind.JOIN, EntryStatus.OPEN, value=encode([branch.name for branch in branches]))
+        entry = Entry(path, Kind.JOIN, EntryStatus.OPEN, value=names_of(branches))
         flow.record(entry)
     values: dict[str, Any] = {}
     errors: dict[str, Any] = {}
@@ -68,8 +87,11 @@ def _decided(flow: Flow, path: str, branches: list[Branch], values: dict[str, An
             value = flow.encode({branch.name: values[branch.name] for branch in branches}, f"results of {path!r}")
             return Entry(path, Kind.JOIN, EntryStatus.SUCCEEDED, value=value)
         except PayloadError as error:
-            errors = {"": describe(error)}
-    return Entry(path, Kind.JOIN, EntryStatus.FAILED, error=encode(errors))
+            return Entry(
+                path, Kind.JOIN, EntryStatus.FAILED, value=names_of(branches), error=encode({"": describe(error)})
+            )
+    errors = {branch.name: errors[branch.name] for branch in branches if branch.name in errors}
+    return Entry(path, Kind.JOIN, EntryStatus.FAILED, value=names_of(branches), error=encode(errors))
 
 
 def described(error: BaseException) -> dict[str, Any]:

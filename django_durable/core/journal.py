@@ -11,6 +11,7 @@ from uuid import UUID
 
 from .clock import utcnow
 from .outcomes import Outcome
+from .paths import scopes_of
 from .states import EntryStatus, Kind
 
 
@@ -37,6 +38,10 @@ class Entry:
     """Whether a compensation was given: it has to be found again, should the run fail."""
     seconds: float | None = None
     """How long the last attempt of a step took; kept to date its beginning by the database's clock."""
+
+    @property
+    def is_wait(self) -> bool:
+        return self.status in (EntryStatus.WAITING, EntryStatus.RETRYING)
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,6 +72,7 @@ class NewRun:
     parent_path: str = ""
     root_id: UUID | None = None
     detached: bool = False
+    limit_key: str | None = None
     tags: tuple[str, ...] = ()
 
 
@@ -77,6 +83,9 @@ class Write:
     entries: dict[str, Entry] = field(default_factory=dict)
     children: list[NewRun] = field(default_factory=list)
     consumed: dict[int, str] = field(default_factory=dict)
+    """Events that were taken, by id: the paths at which they were."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """Encoded responses to events, by the paths at which these were taken."""
     progress: str | None = None
     forgotten: set[str] = field(default_factory=set)
     """Paths of entries that are pruned."""
@@ -89,6 +98,7 @@ class Write:
             self.entries
             or self.children
             or self.consumed
+            or self.answers
             or self.progress
             or self.forgotten
             or self.unwanted
@@ -100,6 +110,7 @@ class Write:
         self.entries.update(other.entries)
         self.children += other.children
         self.consumed.update(other.consumed)
+        self.answers.update(other.answers)
         self.progress = other.progress or self.progress
         self.forgotten |= other.forgotten
         self.unwanted += other.unwanted
@@ -127,14 +138,17 @@ class Journal(Protocol):
     inbox: Inbox
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing was ever journaled: there is nothing to replay."""
+    def size(self) -> int:
+        """How many entries there are; where there are none, there is nothing to replay."""
 
     def find(self, path: str) -> Entry | None:
         """The entry at ``path``, or None."""
 
     def under(self, scope: str) -> list[Entry]:
-        """The entries whose paths begin with ``scope``, in the order in which they were first journaled."""
+        """The entries whose paths begin with ``scope``, in the order in which they were first journaled.
+
+        ``scope`` is empty, or ends with ``/`` or ``[``. What it costs depends on what is in the scope only.
+        """
 
     def waits(self) -> list[Entry]:
         """The entries that are ``waiting``."""
@@ -213,19 +227,28 @@ class MemoryJournal:
         self.inbox: Inbox = MemoryInbox(events, children)
         self._now = now
         self._seq = max((entry.seq for entry in self.entries.values()), default=0)
+        self._scopes: dict[str, dict[str, Entry]] | None = None
+        """The entries of each scope by path; made when a scope is first asked for: most runs have none."""
         self._mutex = threading.Lock()
 
     @property
-    def is_empty(self) -> bool:
-        return not self.entries
+    def size(self) -> int:
+        return len(self.entries)
 
     def find(self, path: str) -> Entry | None:
         return self.entries.get(path)
 
     def under(self, scope: str) -> list[Entry]:
         with self._mutex:
-            found = [entry for path, entry in self.entries.items() if path.startswith(scope)]
+            found = list((self._by_scope().get(scope, {}) if scope else self.entries).values())
         return sorted(found, key=lambda entry: entry.seq)
+
+    def _by_scope(self) -> dict[str, dict[str, Entry]]:
+        if self._scopes is None:
+            self._scopes = {}
+            for entry in self.entries.values():
+                _file(self._scopes, entry)
+        return self._scopes
 
     def waits(self) -> list[Entry]:
         with self._mutex:
@@ -240,11 +263,27 @@ class MemoryJournal:
                 self._seq += 1
                 entry.seq = self._seq
             self.entries[entry.path] = entry
+            if self._scopes is not None:
+                _file(self._scopes, entry)
 
     def forget(self, paths: Collection[str]) -> None:
         with self._mutex:
             for path in paths:
-                self.entries.pop(path, None)
+                if self.entries.pop(path, None) is not None and self._scopes is not None:
+                    _unfile(self._scopes, path)
 
     def now(self) -> datetime:
         return self._now()
+
+
+def _file(scopes: dict[str, dict[str, Entry]], entry: Entry) -> None:
+    for scope in scopes_of(entry.path):
+        scopes.setdefault(scope, {})[entry.path] = entry
+
+
+def _unfile(scopes: dict[str, dict[str, Entry]], path: str) -> None:
+    for scope in scopes_of(path):
+        scopes[scope].pop(path, None)
+        if not scopes[scope]:
+            # Else an endless loop leaves an empty one behind with every turn.
+            del scopes[scope]

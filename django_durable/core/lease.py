@@ -22,6 +22,7 @@ class Lease:
     ends: float
     is_lost: bool = False
     cancel_requested: bool = False
+    pause_requested: bool = False
     release_requested: bool = False
 
     @property
@@ -31,6 +32,11 @@ class Lease:
     def ends_within(self, seconds: float) -> bool:
         """Whether no more than ``seconds`` of it are left: too few for something that may take a while."""
         return self.is_lost or clock.monotonic() + seconds >= self.ends
+
+    def hear(self, *, cancelling: bool, pausing: bool) -> None:
+        """What the run's row said a moment ago. A cancellation is final, a pause may have been withdrawn."""
+        self.cancel_requested |= cancelling
+        self.pause_requested = pausing
 
     def renew(self, ends: float) -> None:
         self.ends = ends

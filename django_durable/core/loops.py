@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ..exceptions import LoopLimit
@@ -12,6 +12,7 @@ from .codec import decode, encode
 from .effects import Decisions, Persist, Raised
 from .flow import Flow
 from .journal import Entry
+from .names import fit_path
 from .scopes import enter, revisit
 from .states import EntryStatus, Kind
 
@@ -42,16 +43,20 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
     ``history``: how many turns before the present one stay in the journal.
     """
     _check(path, turn, history, max_iterations)
+    flow.claim_indexes(path)
+    if not flow.is_stopped:
+        # All turns, also those to come: what each of them came to need not be kept. A replay that looks for what there
+        # is to undo has to say which steps it came to.
+        flow.seen.add(f"{path}[")
     entry = flow.find(path, Kind.LOOP)
     if entry is None:
         flow.require_live()
         entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, 0, state))
         flow.record(entry)
-    if flow.is_stopped:
-        yield from _undoable_turns(flow, path, turn)
+    if flow.is_stopped or flow.has_undone(f"{path}["):
+        yield from _come_by_turns(flow, path, turn)
     if entry.status == EntryStatus.OPEN:
         entry = yield from _go_on(flow, path, turn, entry, history, max_iterations)
-    flow.seen.add(f"{path}[")
     if entry.status == EntryStatus.FAILED:
         raise LoopLimit(path, decode(cast(str, entry.error)))
     return decode(cast(str, entry.value))
@@ -65,22 +70,47 @@ def _check(path: str, turn: Any, history: Any, most: Any) -> None:
             raise TypeError(f"{what} of loop {path!r} must be an integer of at least {least}, not {number!r}.")
 
 
-def _state(flow: Flow, path: str, number: int, state: Any) -> str:
-    return flow.encode([number, state], f"state of loop {path!r}")
+def _state(flow: Flow, path: str, number: int, state: Any, since: int = 0) -> str:
+    return flow.encode([number, state, since] if since else [number, state], f"state of loop {path!r}")
+
+
+def position(value: str) -> tuple[int, Any, int]:
+    """The number of the turn that comes next, its state, and from which turn on ``max_iterations`` counts."""
+    number, state, *since = decode(value)
+    return number, state, since[0] if since else 0
+
+
+def limited_anew(value: str) -> str:
+    """The ``value`` of a loop that may take ``max_iterations`` turns from here on."""
+    number, state, _ = position(value)
+    return encode([number, state, number])
+
+
+def rewound(loop: Entry, number: int, beginning: Entry | None) -> str | None:
+    """The value of a loop that goes on with turn ``number``, whose own entry is ``beginning``; None where nobody knows
+    any more in what state."""
+    if beginning is not None:
+        return beginning.value
+    is_there = loop.status != EntryStatus.SUCCEEDED and position(cast(str, loop.value))[0] == number
+    return loop.value if is_there else None
 
 
 def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: int | None) -> Decisions[Entry]:
-    number, state = decode(cast(str, entry.value))
+    number, state, since = position(cast(str, entry.value))
     kept = _journaled_turns(flow, path, number)
-    while most is None or number < most:
+    while most is None or number - since < most:
+        fit_path(_turn_path(path, number) + TURN)
         performed = yield from enter(flow, _turn_path(path, number), _with_state(turn, state))
         if isinstance(performed, Raised):
             raise performed.error
-        if _may_be_undone(flow, path, number):
-            # A replay has to come by it again, should the run fail: with the state that it had.
+        inside = flow.journal.under(f"{_turn_path(path, number)}/")
+        may_be_undone = any(one.undo for one in inside)
+        if may_be_undone or (inside and history):
+            # With the state that it had: a replay has to come by it again, should the run fail, and a fork may begin
+            # in it.
             beginning = Entry(_turn_path(path, number) + TURN, Kind.LOOP, EntryStatus.SUCCEEDED, value=entry.value)
             flow.record(beginning)
-        else:
+        if not may_be_undone:
             kept.append(number)
         number += 1
         if isinstance(performed.value, Break):
@@ -89,11 +119,11 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
             return (yield from _end(flow, Entry(path, Kind.LOOP, EntryStatus.SUCCEEDED, value=value)))
         state = _next_state(path, performed.value)
         # Not worth a commit of its own: the turn is journaled, and would come to this state again.
-        entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, number, state))
+        entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, number, state, since))
         flow.record(entry)
         state = decode(cast(str, entry.value))[1]
         _prune(flow, path, kept, history)
-    return (yield from _end(flow, Entry(path, Kind.LOOP, EntryStatus.FAILED, error=encode(most))))
+    return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
 
 
 def _end(flow: Flow, entry: Entry) -> Decisions[Entry]:
@@ -124,8 +154,10 @@ def _next_state(path: str, returned: Any) -> Any:
 def _journaled_turns(flow: Flow, path: str, present: int) -> deque[int]:
     """The turns before the present one that a prune has left in the journal, those aside that may be undone."""
     entries = flow.journal.under(f"{path}[")
-    numbers = {int(entry.path[len(path) + 1 :].partition("]")[0]) for entry in entries}
-    return deque(number for number in sorted(numbers) if number < present and not _may_be_undone(flow, path, number))
+    places = {entry.path[len(path) + 1 :].partition("]")[0] for entry in entries}
+    # A call of the loop's name with a key is no turn.
+    numbers = sorted(int(place) for place in places if place.isdecimal())
+    return deque(number for number in numbers if number < present and not _may_be_undone(flow, path, number))
 
 
 def _may_be_undone(flow: Flow, path: str, number: int) -> bool:
@@ -134,14 +166,17 @@ def _may_be_undone(flow: Flow, path: str, number: int) -> bool:
 
 def _prune(flow: Flow, path: str, kept: deque[int], history: int) -> None:
     while len(kept) > history:
-        paths = {entry.path for entry in flow.journal.under(f"{_turn_path(path, kept.popleft())}/")}
+        turn_path = _turn_path(path, kept.popleft())
+        inside = flow.journal.under(f"{turn_path}/")
+        if not inside:
+            continue
+        paths = {turn_path + TURN, *(entry.path for entry in inside)}
         flow.pending.forget(paths)
         flow.journal.forget(paths)
-        flow.seen -= paths
 
 
-def _undoable_turns(flow: Flow, path: str, turn: Turn) -> Decisions[None]:
-    """Come by the turns that are over and stay in the journal because what they did may have to be undone."""
+def _come_by_turns(flow: Flow, path: str, turn: Turn) -> Decisions[None]:
+    """Come by the turns that are over and in the journal: what they did may have to be undone, or done again."""
     for entry in flow.journal.under(f"{path}["):
         turn_path = entry.path.removesuffix(TURN)
         if turn_path != entry.path and "/" not in turn_path[len(path) :]:

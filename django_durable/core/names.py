@@ -48,6 +48,11 @@ def make_path(scope: str, name: str, key: object = None) -> str:
     path = scope + _escaped("name", name)
     if key is not None:
         path = f"{path}[{_escaped('key', str(key))}]"
+    return fit_path(path)
+
+
+def fit_path(path: str) -> str:
+    """``path`` if a column can hold it; raises InvalidName for a longer one."""
     if len(path) > PATH_MAX:
         raise InvalidName("path", path, f"is longer than {PATH_MAX} characters")
     return path

@@ -88,6 +88,11 @@ class Released:
 
 
 @dataclass(slots=True, frozen=True)
+class Paused:
+    """An operator's pause was met; the function has been unwound. Where it was withdrawn meanwhile, the run goes on."""
+
+
+@dataclass(slots=True, frozen=True)
 class Stopped:
     """A line that only replays has come to its end: how a part ends, never a run."""
 
@@ -97,7 +102,7 @@ class Lost:
     """The lease is somebody else's: nothing may be written."""
 
 
-Outcome = Completed | Failed | Suspended | Retried | Ending | Cancelled | Blocked | Released | Stopped | Lost
+Outcome = Completed | Failed | Suspended | Retried | Ending | Cancelled | Blocked | Released | Paused | Stopped | Lost
 
 
 def together(waits: Sequence[Suspended], waiting_on: str) -> Suspended:

@@ -17,7 +17,13 @@ class Definition(Protocol):
     def name(self) -> str: ...
 
     @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+    @property
     def where(self) -> str: ...
+
+    @property
+    def max_concurrency(self) -> int | None: ...
 
 
 _unnamed: list[Definition] = []
@@ -30,14 +36,15 @@ def register(definition: Definition) -> None:
 
 
 def definitions() -> dict[str, Definition]:
-    """All by name. Raises DuplicateWorkflow, each time anew; needs Django's apps to be ready."""
+    """All by name, and by the names that they had before. Raises DuplicateWorkflow, each time anew; needs Django's apps
+    to be ready."""
     if duplicates():
         raise _duplicates[0]
     return _named
 
 
 def duplicates() -> list[DuplicateWorkflow]:
-    """Every name that was declared twice."""
+    """Every name or alias that was declared twice."""
     while _unnamed:
         _take(_unnamed[0])
         _unnamed.pop(0)
@@ -45,14 +52,24 @@ def duplicates() -> list[DuplicateWorkflow]:
 
 
 def _take(definition: Definition) -> None:
-    known = _named.setdefault(definition.name, definition)
+    before = _named.get(definition.name)
     # A module that is imported again (a reload, a test) defines its workflow anew; it is the same one.
-    if known.where == definition.where:
-        _named[definition.name] = definition
-    else:
-        _duplicates.append(DuplicateWorkflow(definition.name, known.where, definition.where))
+    if before is not None and before.where == definition.where:
+        for name in (before.name, *before.aliases):
+            if _named.get(name) is before:
+                del _named[name]
+    for name in (definition.name, *definition.aliases):
+        known = _named.setdefault(name, definition)
+        if known.where != definition.where:
+            _duplicates.append(DuplicateWorkflow(name, known.where, definition.where))
 
 
 def find(name: str) -> Definition | None:
     """What is declared under ``name`` here, or None: this process need not know every workflow."""
     return definitions().get(name)
+
+
+def limits() -> dict[str, int]:
+    """``max_concurrency`` by name, of those that have one."""
+    found = {name: one.max_concurrency for name, one in definitions().items()}
+    return {name: maximum for name, maximum in found.items() if maximum is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, cast
 
@@ -25,8 +25,9 @@ from .effects import (
 )
 from .flow import Flow
 from .journal import Entry
-from .outcomes import Stopped, Suspended, together
+from .outcomes import Paused, Stopped, Suspended, together
 from .states import TERMINAL, Kind
+from .undoing import Undo
 
 Body = Callable[[Any], Any]
 """The user's code of a scope: called with a ``ctx`` of its own."""
@@ -68,30 +69,49 @@ def _is_ordinary(error: BaseException) -> bool:
 
 
 def revisit(flow: Flow, path: str, body: Body) -> Decisions[None]:
-    """Come by a scope that is over. Where the line only replays to see what there is to undo, its code runs again."""
-    flow.seen.add(f"{path}/")
-    if flow.is_stopped and any(entry.undo for entry in flow.journal.under(f"{path}/")):
+    """Come by a scope that is over, and whose end stands. Its code runs again where the line only replays to see what
+    there is to undo, and where a step of it was undone before the run was resumed."""
+    if flow.is_stopped and flow.may_undo(path):
         yield from replay(flow, flow.part(path), body)
+        return
+    flow.seen.add(f"{path}/")
+    if not flow.is_stopped and flow.has_undone(f"{path}/"):
+        performed = yield from enter(flow, path, body)
+        # A branch that had failed raises its error as before; one whose step could not be done again does so anew.
+        if isinstance(performed, Raised) and flow.has_undone(f"{path}/"):
+            raise performed.error
+
+
+def revisit_all(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
+    """Come by branches that are over. A point of no return in one of them does not hold for those beside it."""
+    beside: list[Undo] = []
+    for branch in branches:
+        yield from revisit(flow, branch.path, branch.body)
+        inside = [undo for undo in flow.undos if undo.path.startswith(f"{branch.path}/")]
+        flow.undos = flow.undos[: len(flow.undos) - len(inside)]
+        beside += inside
+    flow.undos += beside
 
 
 def replay(flow: Flow, part: Flow, body: Body) -> Decisions[None]:
-    """Run ``body`` as far as the journal goes and no further, for the compensations that it names."""
+    """Run ``body`` as far as the journal goes and no further, for the compensations that it names.
+
+    How the code ends is of no matter, be it the misuse that the run fails for: whoever wants all that was done to be
+    undone looks whether the replay has come by it.
+    """
     part.stop()
     performed = yield Enter(part, body)
     flow.take_undos(part)
-    if part.misuse is not None:
-        flow.refuse(part.misuse)
     if part.outcome is not None and not isinstance(part.outcome, Suspended | Stopped):
         flow.end(part.outcome)
-    if isinstance(performed, Raised) and isinstance(performed.error, FATAL):
+    if isinstance(performed, Raised) and isinstance(performed.error, PayloadUndecodable):
         raise performed.error
 
 
 def revisit_if_stopped(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
     """A line that only replays comes by all branches, one after the other, and goes no further."""
     if flow.is_stopped:
-        for branch in branches:
-            yield from revisit(flow, branch.path, branch.body)
+        yield from revisit_all(flow, branches)
         flow.end(Stopped())
 
 
@@ -107,14 +127,20 @@ class Branch:
     body: Body
     part: Flow = field(init=False)
     performed: Performed = field(init=False)
-    wakes_at: datetime | None = None
-    """While it waits: when its time has come."""
     waits: Sequence[Entry] = ()
     """While it waits: what for."""
 
     @property
+    def wakes_at(self) -> datetime | None:
+        """While it waits: when its time has come."""
+        return min((entry.wake_at for entry in self.waits if entry.wake_at is not None), default=None)
+
+    @property
     def wait(self) -> Suspended:
-        return cast(Suspended, self.part.outcome)
+        """Where others worked meanwhile, it ends when its entries say, and is not counted again from now on."""
+        left = (entry.wake_after for entry in self.waits if entry.wake_at is None and entry.wake_after is not None)
+        outcome = cast(Suspended, self.part.outcome)
+        return replace(outcome, wake_at=self.wakes_at, wake_after=min(left, default=None))
 
 
 class Branches:
@@ -127,6 +153,8 @@ class Branches:
         self._waiting: list[Branch] = []
         self._waiting_on = waiting_on
         self._limit = limit or len(branches)
+        self._is_replaying = flow.is_replaying
+        """Whether those that are begun may have been begun before: what follows them is new in any case."""
 
     @property
     def unfinished(self) -> list[tuple[Branch, bool]]:
@@ -151,15 +179,19 @@ class Branches:
                 yield from self._park(branch)
                 continue
             yield from self._check(branch)
+            self._flow.is_replaying = False
             return branch
         return None
 
     def stop(self) -> Generator[Effect, Answer, None]:
         """Let nothing new begin in those that are running, and do not wait for them."""
-        for branch in self._running:
-            branch.part.stop()
+        self._close()
         if self._running:
             yield Stop([branch.part for branch in self._running])
+
+    def _close(self) -> None:
+        for branch in self._running:
+            branch.part.stop()
 
     def _begin(self) -> Decisions[None]:
         while self._fresh and len(self._running) + len(self._waiting) < self._limit:
@@ -167,9 +199,13 @@ class Branches:
             if self._flow.pending:
                 yield Persist()
             branch = self._fresh.pop()
-            branch.part = self._flow.part(branch.path)
-            self._running.append(branch)
-            yield Spawn(branch.part, branch.body)
+            yield self._spawn(branch, self._is_replaying)
+
+    def _spawn(self, branch: Branch, is_replaying: bool) -> Spawn:
+        branch.part = self._flow.part(branch.path)
+        branch.part.is_replaying = is_replaying
+        self._running.append(branch)
+        return Spawn(branch.part, branch.body)
 
     def _take(self, ended: Ended) -> Branch:
         branch = next(branch for branch in self._running if branch.part is ended.branch)
@@ -183,16 +219,17 @@ class Branches:
         """It waits. While others work, that is made durable on its own, and this process looks after its wake."""
         self._waiting.append(branch)
         self._flow.pending.absorb(branch.part.take_pending())
-        if self._running or self._fresh:
-            yield Persist()
-        paths = set(branch.wait.paths)
+        paths = set(cast(Suspended, branch.part.outcome).paths)
         branch.waits = [entry for entry in self._flow.journal.under(f"{branch.path}/") if entry.path in paths]
+        if not (self._running or self._fresh):
+            # The whole run is about to wait: the database counts, by a clock that is known here only roughly.
+            return
+        yield Persist()
         # Counted from after the commit: the database began to count no later.
         now = self._flow.journal.now()
         for entry in branch.waits:
             if entry.wake_at is None and entry.wake_after is not None:
                 entry.wake_at = now + timedelta(seconds=entry.wake_after)
-        branch.wakes_at = min((entry.wake_at for entry in branch.waits if entry.wake_at is not None), default=None)
 
     def _patience(self) -> float | None:
         if not self._waiting:
@@ -208,9 +245,9 @@ class Branches:
         for branch in list(self._waiting):
             if (branch.wakes_at is not None and branch.wakes_at <= now) or self._has_reason(branch):
                 self._waiting.remove(branch)
-                branch.part = self._flow.part(branch.path)
-                self._running.append(branch)
-                yield Spawn(branch.part, branch.body)
+                # The losers of the line that waited are no part of the one that begins now.
+                self._flow.absorb(branch.part)
+                yield self._spawn(branch, True)
 
     def _has_reason(self, branch: Branch) -> bool:
         return any(self._has_come(entry) for entry in branch.waits)
@@ -242,7 +279,11 @@ class Branches:
             self._flow.absorb(branch.part)
             settle(self._flow, branch.part, branch.performed)
         except BaseException:
-            yield from self.stop()
+            # A pause lets steps that are under way come to their ends; everything else interrupts what it can.
+            if isinstance(branch.part.outcome, Paused):
+                self._close()
+            else:
+                yield from self.stop()
             while self._running:
                 ended = yield AwaitBranch([other.part for other in self._running])
                 self._flow.absorb(self._take(cast(Ended, ended)).part)

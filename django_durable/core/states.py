@@ -90,3 +90,5 @@ class PayloadKind(StrEnum):
     PROGRESS = "progress"
     MISSED = "missed"
     """Paths of entries that a run which succeeded did not come to any more: its code had changed."""
+    UNWANTED = "unwanted"
+    """Paths, one a line, whose children are still to be cancelled: a branch that lost a race had started them."""

@@ -26,13 +26,15 @@ class CurrentStep:
     attempt: int
     lease: Lease
     deadline: float | None = None
+    heeds_cancel: bool = True
+    """False for a compensation: that the run was cancelled is why it runs."""
     started: int = 0
     """How many runs this attempt of the step has enqueued: part of their idempotency keys."""
 
     @property
     def cancelled(self) -> bool:
         """Whether the run has been asked to stop, as far as this process has heard."""
-        return self.lease.cancel_requested
+        return self.lease.cancel_requested and self.heeds_cancel
 
     @property
     def seconds_left(self) -> float | None:
@@ -40,7 +42,7 @@ class CurrentStep:
 
     def raise_if_cancelled(self) -> None:
         """Raise RunCancelled where the run has been asked to stop, so that it ends here and now."""
-        if self.lease.cancel_requested:
+        if self.cancelled:
             raise RunCancelled(self.run_id)
 
     def idempotency_key(self, name: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from ..exceptions import NonRetriableError, PayloadError, RollbackError, RunCancelled, StepFailed
@@ -12,10 +13,11 @@ from .effects import Decisions, Perform, Persist, Raised, Returned
 from .failures import describe
 from .flow import Flow
 from .journal import Entry
+from .names import fit_path
 from .outcomes import Cancelled
 from .retries import Retry, retry_delay
 from .states import EntryStatus, Kind
-from .undoing import Undo
+from .undoing import UNDO, Undo
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,20 +54,23 @@ def step(
     entry = flow.find(path, kind)
     if entry is not None:
         if entry.status == EntryStatus.SUCCEEDED:
-            _register(flow, entry, options)
+            if options.compensate is not None:
+                _register(flow, entry, options.compensate, options.retry)
             return decode(cast(str, entry.value))
         if entry.status == EntryStatus.FAILED:
-            raise _failure(entry)
+            raise failure(entry)
         if entry.wake_at is not None and flow.journal.now() < entry.wake_at:
             flow.suspend(entry)
+    if options.compensate is not None:
+        fit_path(path + UNDO)
     attempt = entry.attempts + 1 if entry else 1
     while True:
         flow.require_live()
-        settle = _settle(flow, path, kind, attempt, options)
-        performed = yield Perform(path, fn, args, attempt, options.timeout, settle if options.atomic else None)
+        settle = partial(_settled, flow, path, kind, attempt, options) if options.atomic else None
+        performed = yield Perform(path, fn, args, attempt, options.timeout, settle)
         if isinstance(performed, Returned):
             try:
-                entry = settle(performed)
+                entry = _settled(flow, path, kind, attempt, options, performed)
             except PayloadError as error:
                 performed = Raised(error, performed.seconds)
             else:
@@ -75,34 +80,30 @@ def step(
                         yield Persist()
                 return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
         raised = cast(Raised, performed)
-        entry = _after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
+        entry = after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
         flow.record(entry)
         if entry.status == EntryStatus.RETRYING and entry.wake_after:
             flow.suspend(entry)
         yield Persist()
         if entry.status == EntryStatus.FAILED:
-            raise _failure(entry) from raised.error
+            raise failure(entry) from raised.error
         attempt += 1
 
 
-def _register(flow: Flow, entry: Entry, options: StepOptions) -> None:
-    if options.compensate is not None and flow.is_stopped:
-        retry = options.retry or flow.step_retry
-        flow.undos.append(Undo(entry.path, entry.seq, options.compensate, cast(str, entry.value), retry))
+def _register(flow: Flow, entry: Entry, undo: Callable[[Any], Any], retry: Retry | None) -> None:
+    if flow.is_stopped:
+        flow.undos.append(Undo(entry.path, entry.seq, undo, cast(str, entry.value), retry or flow.step_retry))
 
 
-def _settle(flow: Flow, path: str, kind: Kind, attempt: int, options: StepOptions) -> Callable[[Returned], Entry]:
-    def settle(returned: Returned) -> Entry:
-        value = flow.encode(returned.value, f"result of step {path!r}")
-        undo = options.compensate is not None
-        return Entry(
-            path, kind, EntryStatus.SUCCEEDED, attempts=attempt, value=value, undo=undo, seconds=returned.seconds
-        )
-
-    return settle
+def _settled(flow: Flow, path: str, kind: Kind, attempt: int, options: StepOptions, returned: Returned) -> Entry:
+    """The entry after an attempt that returned. Raises PayloadError."""
+    value = flow.encode(returned.value, f"result of step {path!r}")
+    undo = options.compensate is not None
+    return Entry(path, kind, EntryStatus.SUCCEEDED, attempts=attempt, value=value, undo=undo, seconds=returned.seconds)
 
 
-def _after_error(flow: Flow, path: str, kind: Kind, attempt: int, raised: Raised, retry: Retry) -> Entry:
+def after_error(flow: Flow, path: str, kind: Kind, attempt: int, raised: Raised, retry: Retry) -> Entry:
+    """The entry after an attempt that raised: to be retried, or failed. Ends the flow where it was to stop there."""
     error = raised.error
     if isinstance(error, RunCancelled) and flow.lease.cancel_requested and flow.heeds_cancel:
         flow.end(Cancelled())
@@ -117,5 +118,5 @@ def _after_error(flow: Flow, path: str, kind: Kind, attempt: int, raised: Raised
     return entry
 
 
-def _failure(entry: Entry) -> StepFailed:
+def failure(entry: Entry) -> StepFailed:
     return StepFailed(entry.path, entry.attempts, decode(entry.error or "{}"))

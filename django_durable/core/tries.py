@@ -49,7 +49,8 @@ def try_block(flow: Flow, path: str, body: Body) -> Decisions[Outcome]:
     if entry is not None and entry.status != EntryStatus.OPEN:
         yield from revisit(flow, path, body)
         return _outcome(entry)
-    if entry is None and not flow.is_stopped:
+    if entry is None:
+        flow.require_live()
         flow.record(Entry(path, Kind.BLOCK, EntryStatus.OPEN))
     performed = yield from enter(flow, path, body)
     if isinstance(performed, Raised) and is_rollback(performed.error):

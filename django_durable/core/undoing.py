@@ -11,6 +11,13 @@ from .retries import Retry
 if TYPE_CHECKING:
     from .flow import Flow
 
+UNDO = "%undo"
+"""Ends the path of a compensation. Escaped names never hold a bare "%"."""
+
+
+UNDO = "%undo"
+"""Ends the path of a compensation. Escaped names never hold a bare "%"."""
+
 
 @dataclass(slots=True, frozen=True)
 class Undo:

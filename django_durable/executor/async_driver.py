@@ -30,13 +30,14 @@ from ..core.effects import (
     Spawn,
     Stop,
 )
+from ..core.executing import enter_line, leave_line
 from ..core.flow import Flow
 from ..core.outcomes import Suspended
 from ..core.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit, heed
-from .misuse import cut_short, left_under_way, refuse_other_thread, side_by_side
+from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
 from .step_call import call_plain, in_time, step_of
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions
 from .undisturbed import undisturbed
@@ -49,7 +50,13 @@ class AsyncDriver:
     are made one at a time, in whichever task.
     """
 
-    def __init__(self, flow: Flow, commit: Commit, attempt: asyncio.Task[Any] | None = None) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        commit: Commit,
+        attempt: asyncio.Task[Any] | None = None,
+        around: AsyncDriver | None = None,
+    ) -> None:
         self._flow = flow
         self._commit = commit
         self._thread = threading.get_ident()
@@ -63,6 +70,9 @@ class AsyncDriver:
         self._is_in_thread = False
         self._is_cut_short = False
         """Whether the latest call was cancelled while it was under way."""
+        self._around = around
+        """The line whose call runs this one in its own task, and which ends or is interrupted with it."""
+        self._has_begun = False
         self._over: asyncio.Future[None] | None = None
         """Set once the line is ending: done when the call that was left under way is over."""
         self._is_interrupted = False
@@ -125,6 +135,7 @@ class AsyncDriver:
         refuse_other_thread(self._thread, name)
         if self._is_ending:
             raise Unwind
+        refuse_outer_context(self._flow, name, self._name)
         task, flow = asyncio.current_task(), self._flow
         # A call that suspended the run is over at once. Another task that goes on regardless was meant to run beside
         # it; the main task and the one that was suspended only unwind.
@@ -137,12 +148,14 @@ class AsyncDriver:
     @property
     def _begins_nothing(self) -> bool:
         """Whether the call under way is to be left, once what it has begun is over."""
-        return self._over is not None or self._is_cut_short
+        is_own = self._over is not None or self._is_cut_short
+        return is_own or (self._around is not None and self._around._begins_nothing)
 
     @property
     def _is_ending(self) -> bool:
         """Whether the line is to end here, so that what is under way is cancelled by us."""
-        return self._over is not None or self._is_interrupted or self.is_interrupted
+        is_own = self._over is not None or self._is_interrupted or self.is_interrupted
+        return is_own or (self._around is not None and self._around._is_ending)
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         self._is_under_way, self._is_cut_short = True, False
@@ -181,7 +194,7 @@ class AsyncDriver:
             case Persist():
                 await self.persist()
             case Enter(part, body):
-                return await AsyncDriver(part, self._commit, self._attempt).enter(body)
+                return await AsyncDriver(part, self._commit, self._attempt, self).enter(body)
             case Spawn():
                 self._spawn(effect)
             case AwaitBranch(branches, seconds):
@@ -203,12 +216,15 @@ class AsyncDriver:
     async def enter(self, body: Callable[[Any], Any]) -> Performed:
         """Run the code of a part, which is this line, in the present task."""
         began = time.perf_counter()
+        token = enter_line(self._flow)
         try:
             value = await self.run(lambda: _awaited(body(AsyncContext(self._flow, self))))
         except BaseException as error:
             if self.is_interrupted:
                 raise
             return Raised(error, time.perf_counter() - began)
+        finally:
+            leave_line(token)
         return Returned(value, time.perf_counter() - began)
 
     def _spawn(self, spawn: Spawn) -> None:
@@ -217,8 +233,11 @@ class AsyncDriver:
 
     async def _run_branch(self, spawn: Spawn, driver: AsyncDriver) -> None:
         performed: Performed = Raised(Unwind(), 0.0)
+        driver._has_begun = True
         try:
-            performed = await driver.enter(spawn.body)
+            # Where nobody needs it any more, nothing of it begins.
+            if not spawn.branch.is_stopped:
+                performed = await driver.enter(spawn.body)
         except BaseException as error:
             performed = Raised(error, 0.0)
         finally:
@@ -229,9 +248,10 @@ class AsyncDriver:
         for branch in branches:
             if branch in self._branches:
                 task, driver = self._branches[branch]
-                # A thread cannot be cancelled: only the waiting for it could be. It goes on to its next call.
-                if not driver._is_in_thread:
-                    driver._is_interrupted = True
+                driver._is_interrupted = True
+                # A task that has not begun would never come to tell of its end. One that waits for a thread goes on
+                # waiting, and is interrupted then.
+                if driver._has_begun:
                     task.cancel()
 
     async def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:

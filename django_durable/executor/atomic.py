@@ -6,6 +6,7 @@ import inspect
 import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -115,7 +116,7 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
     assert perform.settle is not None  # noqa: S101  (what makes a step atomic)
     entry = perform.settle(returned)
     flow.journal.add(entry)
-    write = Write({**pending.entries, entry.path: entry}, pending.children, pending.consumed, pending.progress)
+    write = replace(pending, entries={**pending.entries, entry.path: entry})
     settings = durable_settings()
     if db.dialect.has_one_writer and returned.seconds > settings.LEASE_SECONDS - settings.lease_margin:
         raise WriteLockHeldTooLong(
@@ -123,7 +124,7 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
             "allows; it was rolled back. Make it shorter, or raise LEASE_SECONDS."
         )
     receipt = _write(db, flow, write)
-    flow.lease.cancel_requested |= receipt.cancelling
+    flow.lease.hear(cancelling=receipt.cancelling, pausing=receipt.pausing)
     return write, receipt
 
 

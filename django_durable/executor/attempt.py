@@ -26,6 +26,7 @@ from ..core.outcomes import (
     Failed,
     Lost,
     Outcome,
+    Paused,
     Released,
     Retried,
     Suspended,
@@ -40,6 +41,7 @@ from ..exceptions import (
     ContextMisuse,
     InvalidInput,
     InvalidName,
+    JournalFull,
     PayloadError,
     PayloadUndecodable,
     RunCancelled,
@@ -53,7 +55,7 @@ from ..workflows.definition import Workflow
 
 logger = logging.getLogger("django_durable.executor")
 
-HOPELESS = (ContextMisuse, InvalidInput, InvalidName, PayloadError, StepNameReused)
+HOPELESS = (ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused)
 """Errors that a replay of the same code and journal can only meet again."""
 
 UNVISITED_MAX = 100
@@ -79,6 +81,9 @@ class Attempt:
                 max_payload_bytes=settings.MAX_PAYLOAD_BYTES,
                 warn_payload_bytes=settings.WARN_PAYLOAD_BYTES,
                 lease_margin=settings.lease_margin,
+                warn_entries=settings.JOURNAL_WARN_ENTRIES,
+                # What comes after the function has to find room, whatever that has left.
+                max_entries=settings.JOURNAL_MAX_ENTRIES if claim.phase == Phase.FORWARD else None,
             ),
             claim.journal,
             claim.lease,
@@ -141,9 +146,12 @@ class Attempt:
             return Failed(self._failure().error)
         if self.is_compensating:
             return self._undone(value)
-        unvisited = self.flow.unvisited() if self.claim.claims > 1 else []
+        unvisited = self.flow.unvisited() if self.claim.has_begun else []
         if unvisited and self.workflow.options.strict:
             return self._stamped(Blocked(BlockReason.DIVERGED, _not_visited(unvisited)))
+        if unvisited:
+            claim = self.claim
+            logger.warning("diverged run=%s workflow=%s: %s", claim.run_id, claim.workflow, _not_visited(unvisited))
         try:
             undoes = self._compensates_on_cancel and owes(self.flow)
             return Completed(self.flow.encode(value, "result"), undoes, tuple(unvisited[:UNVISITED_MAX]))
@@ -178,8 +186,12 @@ class Attempt:
 
     def has_losers(self, outcome: Outcome) -> bool:
         """Whether there is something to settle before ``outcome`` may stand."""
-        is_left_to_others = isinstance(outcome, Lost | Released | Blocked | Ending)
-        return bool(self.flow.losers) and not is_left_to_others
+        match outcome:
+            case Lost() | Released() | Paused() | Blocked() | Ending(phase=Phase.COMPENSATING):
+                # Left to others, or to the claim that undoes everything.
+                return False
+            case _:
+                return bool(self.flow.losers)
 
     def settling(self) -> Decisions[Any]:
         """To be driven after the function has ended, whatever way."""
@@ -198,6 +210,9 @@ class Attempt:
                 return together([outcome, second], outcome.waiting_on)
             case Retried():
                 return outcome
+            case Failed() | Ending():
+                # The failure stands, and what is left to undo is undone before it is told.
+                return Ending(Phase.COMPENSATING, outcome.error)
             case _:
                 return second
 

@@ -38,7 +38,7 @@ def heed(flow: Flow, receipt: Receipt) -> None:
     """What a commit in the midst of an attempt has told; unwinds where the lease is lost."""
     if receipt.is_lost:
         flow.end(Lost())
-    flow.lease.cancel_requested |= receipt.cancelling
+    flow.lease.hear(cancelling=receipt.cancelling, pausing=receipt.pausing)
 
 
 class DirectCommit:

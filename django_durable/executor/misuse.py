@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 
+from ..core.executing import executing_line
+from ..core.flow import Flow
 from ..exceptions import ContextMisuse
 
 
@@ -16,12 +19,15 @@ def refuse_other_thread(own: int, name: str) -> None:
         )
 
 
-def outer_context(name: str, other: str) -> ContextMisuse:
-    """The error of a call on the ``ctx`` of a function that has handed over to a branch, a turn or a block."""
-    return ContextMisuse(
-        f"ctx was used at {name!r} while its call {other!r} was not over. "
-        "Use the ctx that the branch's, turn's or block's own function is given."
-    )
+def refuse_outer_context(flow: Flow, name: str, other: str) -> None:
+    """Raise ContextMisuse in the code of a branch, a turn or a block that has a ``ctx`` of its own: also of a branch
+    that lost a race, whose outer function has gone on. ``other`` is the latest call of that one."""
+    line = executing_line()
+    if line is not None and line is not flow and line.run is flow.run:
+        raise ContextMisuse(
+            f"ctx was used at {name!r} by code that its call {other!r} runs. "
+            "Use the ctx that the branch's, turn's or block's own function is given."
+        )
 
 
 def side_by_side(name: str, other: str) -> ContextMisuse:
@@ -46,3 +52,13 @@ def cut_short(name: str) -> ContextMisuse:
         "group or cancel(). A replay would find it done and go another way. "
         "Give the step, or the wait for an event, a timeout= instead."
     )
+
+
+def refuse_coroutine_body(value: object) -> None:
+    """Raise ContextMisuse where the code of a branch, a turn or a block of a ``def`` workflow is a coroutine."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise ContextMisuse(
+            f"{value.__qualname__} is a coroutine function, and the workflow a plain one: its branches, turns and "
+            "blocks are plain functions too. Its steps may be coroutine functions."
+        )

@@ -35,7 +35,7 @@ def call_here(perform: Perform) -> Any:
 def step_of(flow: Flow, perform: Perform) -> CurrentStep:
     """What ``current_step()`` tells inside this attempt of the step."""
     deadline = None if perform.timeout is None else clock.monotonic() + perform.timeout
-    return CurrentStep(flow.run.run_id, perform.path, perform.attempt, flow.lease, deadline)
+    return CurrentStep(flow.run.run_id, perform.path, perform.attempt, flow.lease, deadline, flow.heeds_cancel)
 
 
 def call_plain(perform: Perform) -> Any:

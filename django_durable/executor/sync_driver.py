@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -26,12 +27,13 @@ from ..core.effects import (
     Spawn,
     Stop,
 )
+from ..core.executing import enter_line, executing_line, leave_line
 from ..core.flow import Flow
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .branches import Branches
 from .commit import Commit, heed
-from .misuse import outer_context, refuse_other_thread
+from .misuse import refuse_coroutine_body, refuse_other_thread, refuse_outer_context
 from .step_call import call_step
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
 
@@ -45,9 +47,8 @@ class SyncDriver:
         self._branches = branches
         self._outer = open_transactions()
         self._thread = threading.get_ident()
-        self._under_way = ""
-        """The name of the call that is not over: code that it has called uses this line's ``ctx`` by mistake."""
         self._name = ""
+        """Of the latest call."""
         self._running: list[Flow] = []
         """Branches whose code is not over, or whose end nobody has been told of."""
         self._ended: SimpleQueue[Ended] = SimpleQueue()
@@ -56,7 +57,6 @@ class SyncDriver:
         flow.before_call = self._refuse
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
-        self._under_way = self._name
         answer: Answer = None
         try:
             while True:
@@ -64,13 +64,13 @@ class SyncDriver:
                 answer = self._execute(effect)
         except StopIteration as stop:
             return stop.value
-        finally:
-            self._under_way = ""
 
     def _refuse(self, name: str) -> None:
-        refuse_other_thread(self._thread, name)
-        if self._under_way:
-            raise outer_context(name, self._under_way)
+        line = executing_line()
+        if line is not None and line is not self._flow:
+            refuse_outer_context(self._flow, name, self._name)
+        if threading.get_ident() != self._thread:
+            refuse_other_thread(self._thread, name)
         if self._flow.outcome is None:
             refuse_open_transaction(self._outer)
         self._name = name
@@ -132,22 +132,31 @@ class SyncDriver:
         """Run the code of a part in this thread, as a line of its own."""
         began = time.perf_counter()
         driver = SyncDriver(part, self._commit, self._branches)
+        token = enter_line(part)
         try:
-            return Returned(body(Context(part, driver)), time.perf_counter() - began)
+            try:
+                value = body(Context(part, driver))
+            finally:
+                driver.finish()
+            refuse_coroutine_body(value)
+            return Returned(value, time.perf_counter() - began)
         except BaseException as error:
+            # Whatever it is, it goes to whoever entered: nobody would hear of it in a thread.
             return Raised(error, time.perf_counter() - began)
         finally:
-            driver.finish()
+            leave_line(token)
 
     # --- branches ------------------------------------------------------------------------------
 
     def _spawn(self, spawn: Spawn) -> None:
         self._running.append(spawn.branch)
-        if not self._branches.submit(lambda: self._ended.put(self._run(spawn))):
+        if not self._branches.submit(partial(self._run, spawn), self._ended.put):
             self._unbegun.append(spawn)
 
     def _run(self, spawn: Spawn) -> Ended:
-        return Ended(spawn.branch, self._enter(spawn.branch, spawn.body))
+        # Where nobody needs it any more, nothing of it begins.
+        is_over = spawn.branch.is_stopped
+        return Ended(spawn.branch, Raised(Unwind(), 0.0) if is_over else self._enter(spawn.branch, spawn.body))
 
     def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
         for ended in self._told:
@@ -169,10 +178,7 @@ class SyncDriver:
         except Empty:
             pass
         if self._unbegun:
-            spawn = self._unbegun.popleft()
-            # Nobody needs it any more, and nothing of it has begun.
-            is_over = spawn.branch.is_stopped
-            return Ended(spawn.branch, Raised(Unwind(), 0.0)) if is_over else self._run(spawn)
+            return self._run(self._unbegun.popleft())
         try:
             return self._ended.get(timeout=seconds)
         except Empty:

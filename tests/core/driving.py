@@ -28,6 +28,7 @@ from django_durable.core.effects import (
     Spawn,
     Stop,
 )
+from django_durable.core.executing import enter_line, leave_line
 from django_durable.core.failures import describe
 from django_durable.core.flow import Flow, RunInfo
 from django_durable.core.ids import uuid7
@@ -58,8 +59,14 @@ class World:
     deadline_at: datetime | None = None
     max_payload_bytes: int | None = None
     lease_margin: float = 0.0
+    warn_entries: int | None = None
+    max_entries: int | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     events: list[SentEvent] = field(default_factory=list)
+    taken: dict[str, int] = field(default_factory=dict)
+    """The ids of the events that were taken, by the paths at which they were."""
+    answers: dict[int, Any] = field(default_factory=dict)
+    """The responses to events, by id."""
     children: dict[str, ChildState] = field(default_factory=dict)
     commits: list[Write] = field(default_factory=list)
     performed: list[str] = field(default_factory=list)
@@ -90,6 +97,8 @@ class World:
             deadline_at=self.deadline_at,
             max_payload_bytes=self.max_payload_bytes,
             lease_margin=self.lease_margin,
+            warn_entries=self.warn_entries,
+            max_entries=self.max_entries,
         )
         self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
         outcome = self._call(body)
@@ -151,6 +160,9 @@ class World:
             self.entries.pop(path, None)
         self.unwanted += write.unwanted
         self.events = [event for event in self.events if event.id not in write.consumed]
+        self.taken.update({path: event_id for event_id, path in write.consumed.items()})
+        for path, response in write.answers.items():
+            self.answers.setdefault(self.taken[path], decode(response))
         for child in write.children:
             assert child.parent_path not in self.children, "a child was started twice"
             self.children[child.parent_path] = ChildState(child.id, "queued")
@@ -221,12 +233,15 @@ class Line:
 
     def _enter(self, part: Flow, body: Body) -> Performed:
         line = Line(self._world, part)
+        token = enter_line(part)
         try:
             return Returned(body(Context(part, line)), 0.25)
         except Crash:
             raise
         except BaseException as error:
             return Raised(error, 0.25)
+        finally:
+            leave_line(token)
 
     def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
         waited = [spawn for spawn in self._spawned if spawn.branch in branches]
@@ -243,7 +258,7 @@ class Line:
     def _perform(self, effect: Perform) -> Performed:
         world = self._world
         world.performed.append(effect.path)
-        answer = perform(effect, world.lease)
+        answer = perform(effect, world.lease, self._flow.heeds_cancel)
         if effect.settle is not None and isinstance(answer, Returned):
             return self._commit_atomically(effect.settle, answer)
         return answer
@@ -261,13 +276,12 @@ class Line:
 
 def wake_of(world: World, outcome: Suspended) -> datetime | None:
     """When the stored run wakes, as the statement that suspends it reckons."""
-    if outcome.wake_at is not None:
-        return outcome.wake_at
-    return None if outcome.wake_after is None else world.now + timedelta(seconds=outcome.wake_after)
+    after = None if outcome.wake_after is None else world.now + timedelta(seconds=outcome.wake_after)
+    return min((when for when in (outcome.wake_at, after) if when is not None), default=None)
 
 
-def perform(effect: Perform, lease: Lease) -> Performed:
-    token = enter_step(CurrentStep(RUN_ID, effect.path, effect.attempt, lease))
+def perform(effect: Perform, lease: Lease, heeds_cancel: bool = True) -> Performed:
+    token = enter_step(CurrentStep(RUN_ID, effect.path, effect.attempt, lease, heeds_cancel=heeds_cancel))
     try:
         return Returned(effect.fn(*effect.args), 0.25)
     except (Crash, Unwind):

@@ -41,6 +41,7 @@ def test_join_gives_each_branch_s_result_under_its_name_in_the_order_given(world
     assert "both/b/save" in world.entries
 
 
+@pytest.mark.behaviour("FLOW-01d")
 def test_each_branch_has_names_of_its_own_and_a_replay_runs_nothing_again(world: World) -> None:
     def branch(ctx: Context) -> str:
         return f"{ctx.step('save', lambda: 'x')}{ctx.uuid4()}{ctx.random()}"
@@ -57,6 +58,7 @@ def test_each_branch_has_names_of_its_own_and_a_replay_runs_nothing_again(world:
     assert sorted(world.performed) == ["again/a/save", "both/a/save", "both/b/save"]
 
 
+@pytest.mark.behaviour("FLOW-01g")
 def test_a_branch_that_waits_does_not_hold_up_the_others_and_the_run_is_parked_once(world: World) -> None:
     def late(ctx: Context) -> str:
         ctx.sleep("long", 60)
@@ -80,6 +82,7 @@ def test_a_branch_that_waits_does_not_hold_up_the_others_and_the_run_is_parked_o
     assert world.performed == ["all/quick/do"]
 
 
+@pytest.mark.behaviour("FLOW-01b", "FLOW-01c")
 def test_all_branches_come_to_their_ends_although_one_fails(world: World) -> None:
     def body(ctx: Context) -> Any:
         return ctx.join(
@@ -99,6 +102,7 @@ def test_all_branches_come_to_their_ends_although_one_fails(world: World) -> Non
     assert world.entries["both/good/work"].status == EntryStatus.SUCCEEDED
 
 
+@pytest.mark.behaviour("FLOW-01d")
 def test_a_join_that_failed_fails_again_under_replay_and_can_be_caught(world: World) -> None:
     def body(ctx: Context) -> Any:
         try:
@@ -110,6 +114,7 @@ def test_a_join_that_failed_fails_again_under_replay_and_can_be_caught(world: Wo
     assert world.value(body) == ["bad"]
 
 
+@pytest.mark.behaviour("FLOW-01f")
 def test_a_retry_inside_a_branch_does_not_fail_the_join(world: World) -> None:
     retry = Retry(max_attempts=3, initial=10, jitter=0)
     flaky = failing(ValueError("not yet"), ValueError("not yet"))
@@ -120,6 +125,7 @@ def test_a_retry_inside_a_branch_does_not_fail_the_join(world: World) -> None:
     assert world.value(body) == {"a": 3, "b": 2}
 
 
+@pytest.mark.behaviour("FLOW-01e")
 def test_joins_nest(world: World) -> None:
     def inner(ctx: Context) -> Any:
         return ctx.join("inner", {"x": lambda ctx: ctx.step("s", lambda: 1), "y": lambda ctx: ctx.sleep("z", 3)})
@@ -172,6 +178,7 @@ def test_a_result_that_cannot_be_journaled_fails_the_join(world: World) -> None:
 # --- race ------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("FLOW-02a", "FLOW-02b")
 def test_the_first_that_succeeds_wins_and_stays_the_winner(world: World) -> None:
     def slow(ctx: Context) -> str:
         ctx.sleep("long", 600)
@@ -186,6 +193,7 @@ def test_the_first_that_succeeds_wins_and_stays_the_winner(world: World) -> None
     assert world.performed == ["any/fast/do"]
 
 
+@pytest.mark.behaviour("FLOW-02c")
 def test_the_waits_of_losers_are_closed_and_their_children_cancelled() -> None:
     from .driving import Pack
 
@@ -210,6 +218,7 @@ def test_the_waits_of_losers_are_closed_and_their_children_cancelled() -> None:
     assert len(pack.made) == 1 and world.unwanted == ["any/child/pack"]
 
 
+@pytest.mark.behaviour("FLOW-02e")
 def test_a_failure_is_no_victory_and_all_failures_are_a_race_error(world: World) -> None:
     def body(ctx: Context) -> Any:
         good = ctx.race("one", {"bad": lambda ctx: 1 / 0, "good": lambda ctx: ctx.step("s", lambda: 5)})
@@ -222,6 +231,7 @@ def test_a_failure_is_no_victory_and_all_failures_are_a_race_error(world: World)
     assert world.value(body) == (("good", 5), ["a", "b"])
 
 
+@pytest.mark.behaviour("FLOW-02f")
 def test_a_retry_inside_a_branch_is_not_a_loss(world: World) -> None:
     retry = Retry(max_attempts=3, initial=1, jitter=0)
     flaky = failing(ValueError("not yet"))
@@ -236,6 +246,7 @@ def test_a_retry_inside_a_branch_is_not_a_loss(world: World) -> None:
     assert world.value(body) == ("flaky", 2)
 
 
+@pytest.mark.behaviour("FLOW-01e")
 def test_races_and_joins_nest_in_each_other(world: World) -> None:
     def pair(ctx: Context) -> Any:
         return ctx.join("pair", {"x": lambda ctx: ctx.step("s", lambda: 1), "y": lambda ctx: ctx.sleep("z", 9)})

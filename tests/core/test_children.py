@@ -61,6 +61,7 @@ def failure(ctx: Context, pack: Pack) -> Any:
         return [error.step, error.run_id, error.status, error.error]
 
 
+@pytest.mark.behaviour("CHILD-01d")
 def test_a_child_that_failed() -> None:
     pack = Pack()
     world = World()
@@ -107,6 +108,7 @@ def test_start_and_go_on() -> None:
     assert [len(write.children) for write in world.commits] == [1, 0, 0]
 
 
+@pytest.mark.behaviour("CHILD-01a")
 def test_a_crash_after_the_start_starts_nothing_twice() -> None:
     pack = Pack()
 
@@ -130,6 +132,7 @@ def test_a_crash_before_the_commit_leaves_no_orphan() -> None:
     assert world.children["pack"].run_id == pack.made[1].id
 
 
+@pytest.mark.behaviour("CHILD-01b")
 def test_keys_are_the_workflow_s() -> None:
     world = World()
     world.value(lambda ctx: [ctx.start_workflow("pack", Pack(key)) for key in range(3)])

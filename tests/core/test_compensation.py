@@ -12,7 +12,7 @@ from django_durable.core.outcomes import Blocked, Failed, Suspended
 from django_durable.core.retries import Retry
 from django_durable.core.states import EntryStatus, Kind
 
-from .driving import AT_ONCE, World, failing
+from .driving import AT_ONCE, Crash, World, failing
 
 
 class Shop:
@@ -41,6 +41,7 @@ def undone(shop: Shop) -> list[str]:
     return [name for name in shop.log if name.startswith("-")]
 
 
+@pytest.mark.behaviour("FLOW-06a", "FLOW-06b")
 def test_completed_steps_are_undone_last_first_and_the_failed_one_is_not(shop: Shop) -> None:
     world = World(step_retry=AT_ONCE)
 
@@ -69,6 +70,7 @@ def test_the_compensation_gets_what_was_journaled_whatever_the_workflow_made_of_
     assert given == [[1, 2]]
 
 
+@pytest.mark.behaviour("FLOW-06c")
 def test_one_that_fails_is_recorded_with_its_attempts_and_the_next_ones_still_run(shop: Shop) -> None:
     world, broken = World(step_retry=AT_ONCE), failing(*[OSError("away")] * 9)
 
@@ -85,6 +87,7 @@ def test_one_that_fails_is_recorded_with_its_attempts_and_the_next_ones_still_ru
     assert (world.entries["b%undo"].status, world.entries["b%undo"].attempts) == (EntryStatus.FAILED, 3)
 
 
+@pytest.mark.behaviour("FLOW-06e")
 def test_it_is_retried_with_back_off_and_holds_nothing_meanwhile(shop: Shop) -> None:
     world = World()
     flaky = failing(OSError("away"))
@@ -101,6 +104,7 @@ def test_it_is_retried_with_back_off_and_holds_nothing_meanwhile(shop: Shop) -> 
     assert undone(shop) == ["-a"]
 
 
+@pytest.mark.behaviour("FLOW-06d")
 @pytest.mark.parametrize("commit", range(1, 12))
 def test_a_crash_at_any_commit_repeats_no_recorded_compensation(shop: Shop, commit: int) -> None:
     world = World()
@@ -130,6 +134,7 @@ def test_what_waits_and_what_was_never_reached_is_left_alone(shop: Shop) -> None
     assert shop.log == ["a", "-a"]
 
 
+@pytest.mark.behaviour("FLOW-06f")
 def test_a_checkpoint_is_a_point_of_no_return(shop: Shop) -> None:
     world = World()
 
@@ -144,6 +149,7 @@ def test_a_checkpoint_is_a_point_of_no_return(shop: Shop) -> None:
     assert undone(shop) == ["-b"]
 
 
+@pytest.mark.behaviour("FLOW-06h")
 def test_branches_are_undone_in_the_order_in_which_their_steps_were_done(shop: Shop) -> None:
     world = World()
 
@@ -198,6 +204,7 @@ def test_a_run_that_fails_after_a_race_undoes_the_winner_and_the_losers_once(sho
     assert sorted(undone(shop)) == ["-lost", "-won"]
 
 
+@pytest.mark.behaviour("FLOW-06h")
 def test_turns_of_a_loop_are_undone_although_they_are_over(shop: Shop) -> None:
     world = World()
 
@@ -232,6 +239,7 @@ def test_a_loop_that_ended_is_undone_too(shop: Shop) -> None:
     assert undone(shop) == ["-t2", "-t1", "-t0"]
 
 
+@pytest.mark.behaviour("FLOW-06h")
 def test_blocks_are_undone_and_nested_scopes_within(shop: Shop) -> None:
     world = World()
 
@@ -274,3 +282,21 @@ def test_a_cancelled_run_is_undone_although_its_lease_says_so(shop: Shop) -> Non
     world.lease.cancel_requested = True
     world.undo(body)
     assert undone(shop) == ["-a"]
+
+
+@pytest.mark.behaviour("FLOW-06g")
+def test_undoing_changes_nothing_of_a_loop_s_progress(shop: Shop) -> None:
+    world = World()
+
+    def body(ctx: Context) -> None:
+        ctx.loop("rows", lambda ctx, n: Continue(shop.do(ctx, "part") and n + 1), 0, history=0)
+
+    world.crash_after = {3}
+    with pytest.raises(Crash):
+        world.attempt(body)
+    # The third turn is journaled, and that the loop has come past it is not: a replay comes past it.
+    before = {path: (entry.status, entry.value) for path, entry in world.entries.items()}
+    world.undo(body)
+    assert undone(shop) == ["-part"] * 3
+    after = {path: (entry.status, entry.value) for path, entry in world.entries.items() if entry.kind != Kind.UNDO}
+    assert after == before

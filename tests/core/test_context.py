@@ -108,6 +108,7 @@ def test_what_follows_a_wait_is_no_replay(kind: str) -> None:
 # --- log -------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("DATA-01e")
 def test_the_log_is_silent_under_replay(caplog: pytest.LogCaptureFixture) -> None:
     def body(ctx: Context) -> None:
         ctx.log.info("before %s", "all")
@@ -130,6 +131,7 @@ def test_the_log_is_silent_under_replay(caplog: pytest.LogCaptureFixture) -> Non
     )
 
 
+@pytest.mark.behaviour("DATA-01e")
 def test_the_log_keeps_to_its_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="django_durable.workflow")
     World().value(lambda ctx: ctx.log.info("quiet"))
@@ -139,6 +141,7 @@ def test_the_log_keeps_to_its_level(caplog: pytest.LogCaptureFixture) -> None:
 # --- progress --------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("DATA-01f")
 def test_progress_is_stored_with_the_next_write() -> None:
     seen: list[Any] = []
 
@@ -216,6 +219,7 @@ def test_both_faces_offer_the_same() -> None:
         "join",
         "loop",
         "map",
+        "poll",
         "race",
         "rollback_checkpoint",
         "run_workflow",
@@ -226,6 +230,7 @@ def test_both_faces_offer_the_same() -> None:
         "try_block",
         "try_step",
         "wait_for_event",
+        "wait_for_events",
     }
     for name, function in plain.items():
         assert inspect.iscoroutinefunction(awaited[name]), name

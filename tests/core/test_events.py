@@ -22,6 +22,7 @@ def wait(ctx: Context) -> Any:
     return [event.name, event.payload, event.sent_at]
 
 
+@pytest.mark.behaviour("WAIT-02a")
 def test_an_event_that_comes_after_the_wait() -> None:
     world = World()
     assert world.attempt(wait) == Suspended("event:packed")
@@ -32,6 +33,7 @@ def test_an_event_that_comes_after_the_wait() -> None:
     assert world.value(wait) == ["packed", {"tracking": "T-1"}, NOON + MINUTE]
 
 
+@pytest.mark.behaviour("WAIT-02h")
 def test_an_event_that_came_before_the_wait() -> None:
     world = World()
     world.send("packed", None)
@@ -61,6 +63,7 @@ def test_what_was_taken_and_what_it_was_is_one_commit() -> None:
     assert taking[0].entries["packed"].status == EntryStatus.SUCCEEDED
 
 
+@pytest.mark.behaviour("WAIT-02e")
 def test_first_in_first_out() -> None:
     def body(ctx: Context) -> list[Any]:
         return [ctx.wait_for_event(f"wait {turn}", event="note").payload for turn in range(3)]
@@ -73,6 +76,7 @@ def test_first_in_first_out() -> None:
     assert world.value(body) == ["a", "b", "c"]
 
 
+@pytest.mark.behaviour("WAIT-02b")
 def test_another_name_does_not_wake_it() -> None:
     world = World()
     world.send("sent", 1)
@@ -103,6 +107,7 @@ def impatient(ctx: Context) -> Any:
         return [error.path, error.event]
 
 
+@pytest.mark.behaviour("WAIT-02f")
 def test_timeout() -> None:
     world = World()
     assert world.attempt(impatient) == Suspended("event:packed", wake_after=60)
@@ -111,6 +116,19 @@ def test_timeout() -> None:
     world.now = NOON + MINUTE
     assert world.value(impatient) == ["packed", "packed"]
     assert world.entries["packed"].status == EntryStatus.FAILED
+
+
+def test_changed_code_that_waits_for_another_event_is_not_woken_by_the_old_one() -> None:
+    """Else it would go round and round: the old event is a reason to wake, and nobody is there to take it."""
+    world = World()
+    world.attempt(impatient)
+    world.send("packed", 1)
+
+    def changed(ctx: Context) -> Any:
+        return ctx.wait_for_event("packed", event="shipped").payload
+
+    assert world.attempt(changed) == Suspended("event:packed", wake_at=NOON + MINUTE)
+    assert world.entries["packed"].awaits == "shipped"
 
 
 def test_a_timeout_is_final() -> None:
@@ -137,6 +155,7 @@ def test_an_event_that_came_in_time_wins_over_a_timeout_that_is_seen_later() -> 
     assert world.value(impatient) == "in time"
 
 
+@pytest.mark.behaviour("WAIT-02f")
 @pytest.mark.parametrize("default", [None, False, 0, "nothing", Event("packed", 1, NOON)])
 def test_default(default: Any) -> None:
     found = []

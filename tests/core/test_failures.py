@@ -129,6 +129,7 @@ def test_what_unwinds_a_workflow_is_no_cause() -> None:
     assert "cause" not in describe_safely(raised(Shop("no stock"), Unwind()))
 
 
+@pytest.mark.behaviour("STEP-08b")
 @pytest.mark.parametrize(
     ("error", "message"),
     [

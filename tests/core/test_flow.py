@@ -37,6 +37,7 @@ Travel = Callable[[float], None]
 # --- the flow itself -------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-01d")
 def test_a_name_is_unique_in_its_run() -> None:
     def body(ctx: Context) -> None:
         ctx.step("pay", int)
@@ -50,6 +51,7 @@ def test_a_name_is_unique_in_its_run() -> None:
     assert world.performed == ["pay"]
 
 
+@pytest.mark.behaviour("STEP-01d")
 @pytest.mark.parametrize("second", ["sleep", "sleep_until", "wait_for_event", "run_workflow", "start_workflow"])
 def test_a_name_is_unique_among_kinds(second: str) -> None:
     def body(ctx: Context) -> None:
@@ -462,6 +464,7 @@ class Program:
         return f"{name} done"
 
 
+@pytest.mark.behaviour("STEP-01c")
 @settings(max_examples=40, deadline=None)
 @given(OPERATIONS, st.booleans())
 def test_a_crash_after_any_commit_changes_nothing(operations: list[tuple[str, int]], is_twice: bool) -> None:
@@ -498,6 +501,7 @@ def test_a_crash_before_any_commit_repeats_one_step_at_most(operations: list[tup
         assert len(durable) - len(set(durable)) <= 1
 
 
+@pytest.mark.behaviour("RUN-05c")
 def test_a_crash_costs_a_replay_and_no_step() -> None:
     """The same as above, for one program that is easy to read."""
     program = Program([("step", 1), ("sleep", 2), ("event", 2), ("fail", 0), ("step", 0)])

@@ -26,6 +26,7 @@ def new(ctx: Context) -> Any:
     return number, ctx.step("b", lambda: "b" if number == 1 else "new b")
 
 
+@pytest.mark.behaviour("FLOW-07a", "FLOW-07b")
 def test_a_fresh_run_gets_the_latest_and_one_that_was_past_it_the_first() -> None:
     world = World()
     world.send("go")
@@ -36,6 +37,7 @@ def test_a_fresh_run_gets_the_latest_and_one_that_was_past_it_the_first() -> Non
     assert world.value(new) == (1, "b")
 
 
+@pytest.mark.behaviour("FLOW-07a")
 def test_it_is_pinned_when_it_is_first_asked() -> None:
     world, latest = World(), [2]
 
@@ -67,6 +69,7 @@ def test_a_gate_at_the_end_of_what_is_journaled_is_new() -> None:
     assert world.value(after) == 2
 
 
+@pytest.mark.behaviour("FLOW-07c")
 def test_only_the_gate_s_own_scope_counts() -> None:
     """A branch that is further than another says nothing about the other; nor does an outer scope."""
     world = World()
@@ -94,6 +97,7 @@ def test_only_the_gate_s_own_scope_counts() -> None:
     assert world.value(run(True)) == {"far": 1, "near": 2}
 
 
+@pytest.mark.behaviour("FLOW-07d")
 def test_each_turn_of_a_loop_has_a_gate_of_its_own() -> None:
     world = World()
 
@@ -112,6 +116,7 @@ def test_each_turn_of_a_loop_has_a_gate_of_its_own() -> None:
     assert world.value(lambda ctx: ctx.loop("turns", turn(True), [])) == [1, 2, 2]
 
 
+@pytest.mark.behaviour("FLOW-07e")
 def test_a_gate_is_retired_by_removed() -> None:
     world = World()
     world.attempt(new)
@@ -127,6 +132,7 @@ def test_a_gate_is_retired_by_removed() -> None:
     assert world.flow.unvisited() == []
 
 
+@pytest.mark.behaviour("FLOW-07f")
 def test_another_kind_at_the_place_of_a_gate_is_a_divergence() -> None:
     world = World()
     world.attempt(old)
@@ -156,6 +162,7 @@ def everything(ctx: Context) -> None:
     ctx.wait_for_event("event")
 
 
+@pytest.mark.behaviour("FLOW-08a")
 def test_entries_of_every_kind_can_be_removed() -> None:
     world = World()
     assert isinstance(world.attempt(everything), Suspended)

@@ -23,12 +23,14 @@ def count_to(limit: int) -> Any:
     return turn
 
 
+@pytest.mark.behaviour("FLOW-03a")
 def test_the_state_goes_from_turn_to_turn_and_break_ends_it_with_a_value() -> None:
     world = World()
     assert world.value(lambda ctx: ctx.loop("count", count_to(3), 0)) == 3
     assert world.performed == [f"count[{n}]/count" for n in range(4)]
 
 
+@pytest.mark.behaviour("FLOW-03b")
 def test_a_turn_that_returns_nothing_goes_on_with_no_state() -> None:
     states: list[Any] = []
 
@@ -52,6 +54,7 @@ def test_the_state_is_what_the_journal_gives_back_and_no_turn_shares_it_with_ano
     assert seen == [[0], [0, 1], [0, 1, 2]]
 
 
+@pytest.mark.behaviour("FLOW-03c")
 def test_a_break_value_is_replayed_also_none() -> None:
     world = World()
     turns: list[Any] = []
@@ -69,6 +72,7 @@ def test_a_break_value_is_replayed_also_none() -> None:
     assert turns == [None]
 
 
+@pytest.mark.behaviour("WAIT-01f")
 def test_after_a_sleep_the_turns_before_are_not_replayed() -> None:
     world, replayed = World(), []
 
@@ -83,6 +87,7 @@ def test_after_a_sleep_the_turns_before_are_not_replayed() -> None:
     assert world.performed == [f"poll[{n}]/work" for n in range(5)]
 
 
+@pytest.mark.behaviour("FLOW-03g")
 @pytest.mark.parametrize("history", [0, 1, 5])
 def test_no_more_than_history_turns_stay_in_the_journal(history: int) -> None:
     world, most = World(), 0
@@ -101,6 +106,7 @@ def test_no_more_than_history_turns_stay_in_the_journal(history: int) -> None:
     assert set(world.entries) == {"long"}
 
 
+@pytest.mark.behaviour("FLOW-03d")
 @pytest.mark.parametrize("commit", range(1, 12))
 def test_a_crash_in_any_turn_goes_on_from_the_saved_state(commit: int) -> None:
     world = World(crash_after={commit})
@@ -108,6 +114,7 @@ def test_a_crash_in_any_turn_goes_on_from_the_saved_state(commit: int) -> None:
     assert world.performed == [f"count[{n}]/count" for n in range(9)]
 
 
+@pytest.mark.behaviour("FLOW-03e")
 def test_a_loop_within_a_loop_and_branches_within_a_turn() -> None:
     world = World()
 
@@ -125,6 +132,7 @@ def test_a_loop_within_a_loop_and_branches_within_a_turn() -> None:
     assert world.value(lambda ctx: ctx.loop("outer", outer, 0)) == ({"a": "in", "b": None}, "a", 2)
 
 
+@pytest.mark.behaviour("FLOW-03f")
 def test_what_a_turn_raises_leaves_the_loop() -> None:
     world = World(step_retry=AT_ONCE)
 
@@ -137,6 +145,7 @@ def test_what_a_turn_raises_leaves_the_loop() -> None:
     assert isinstance(world.error, KeyError)
 
 
+@pytest.mark.behaviour("FLOW-03j")
 def test_max_iterations() -> None:
     world = World()
 
@@ -150,6 +159,7 @@ def test_max_iterations() -> None:
     assert world.value(body) == 7
 
 
+@pytest.mark.behaviour("FLOW-03k")
 def test_a_loop_whose_limit_is_zero_makes_no_turn() -> None:
     world = World()
     world.run(lambda ctx: ctx.loop("none", lambda ctx, state: 1 / 0, max_iterations=0))
@@ -175,6 +185,7 @@ def test_an_endless_loop_that_does_nothing_durable_keeps_one_entry() -> None:
     assert set(world.entries) == {"spin"} and len(world.commits) == 2
 
 
+@pytest.mark.behaviour("FLOW-03h")
 def test_turns_left_by_an_earlier_claim_are_pruned_too() -> None:
     world = World()
 

@@ -17,11 +17,13 @@ def middle() -> float:
     return 0.5
 
 
+@pytest.mark.behaviour("STEP-06b")
 def test_delays_grow_to_the_maximum() -> None:
     policy = Retry(initial=1, factor=3, maximum=20)
     assert [policy.delay(attempt, middle) for attempt in (1, 2, 3, 4, 5)] == [1, 3, 9, 20, 20]
 
 
+@pytest.mark.behaviour("STEP-06c")
 def test_jitter_is_symmetric() -> None:
     policy = Retry(initial=10, jitter=0.2)
     assert policy.delay(1, lambda: 0.0) == pytest.approx(8)
@@ -29,6 +31,7 @@ def test_jitter_is_symmetric() -> None:
     assert Retry(initial=10, jitter=0).delay(1, lambda: 0.0) == 10
 
 
+@pytest.mark.behaviour("STEP-06c")
 @given(
     initial=st.floats(0, 100),
     factor=st.floats(1, 1e300),
@@ -131,6 +134,7 @@ def test_options_are_checked(options: dict[str, Any], error: type[Exception], te
         Retry(**options)
 
 
+@pytest.mark.behaviour("STEP-06a")
 def test_policies_are_values() -> None:
     assert Retry() == Retry(3, 1.0, 2.0, 60.0, 0.1, None, None)
     assert hash(Retry(retry_on=(OSError,))) == hash(Retry(retry_on=(OSError,)))

@@ -20,6 +20,7 @@ def nap(ctx: Context) -> str:
     return "awake"
 
 
+@pytest.mark.behaviour("WAIT-01a")
 def test_a_sleep_parks_the_run_until_its_deadline() -> None:
     world = World()
     assert world.attempt(nap) == Suspended("sleep:nap", wake_after=3600)
@@ -29,6 +30,7 @@ def test_a_sleep_parks_the_run_until_its_deadline() -> None:
     assert world.entries["nap"].status == "succeeded"
 
 
+@pytest.mark.behaviour("WAIT-01b")
 def test_it_never_ends_early() -> None:
     world = World()
     world.attempt(nap)
@@ -36,6 +38,7 @@ def test_it_never_ends_early() -> None:
     assert world.attempt(nap) == Suspended("sleep:nap", wake_at=NOON + HOUR)
 
 
+@pytest.mark.behaviour("WAIT-01e")
 def test_the_first_deadline_stands() -> None:
     """Also when the code has changed its mind meanwhile."""
     world = World()
@@ -70,6 +73,7 @@ def test_the_end_of_a_sleep_rides_with_the_next_write() -> None:
     assert [list(write.entries) for write in world.commits] == [["nap"], ["nap", "after"], []]
 
 
+@pytest.mark.behaviour("WAIT-01c")
 @pytest.mark.parametrize("duration", [0, -1, timedelta(0), timedelta(days=-9), 0.0])
 def test_nothing_to_sleep(duration: Any) -> None:
     world = World()
@@ -77,6 +81,7 @@ def test_nothing_to_sleep(duration: Any) -> None:
     assert len(world.commits) == 1
 
 
+@pytest.mark.behaviour("WAIT-01c")
 @pytest.mark.parametrize(
     ("when", "is_past"),
     [

@@ -72,6 +72,7 @@ def test_keys_differ_where_they_must() -> None:
     assert len(keys[0]) == 32
 
 
+@pytest.mark.behaviour("CANCEL-01f")
 def test_cancellation() -> None:
     lease = Lease(RUN_ID, TOKEN, float("inf"))
     step = CurrentStep(RUN_ID, "pay", 1, lease)

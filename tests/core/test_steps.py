@@ -48,6 +48,7 @@ def caught_failure(body: Body) -> Body:
 # --- success ---------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-01a")
 def test_a_step_runs_once_and_is_replayed() -> None:
     world = World()
     body = once(failing())
@@ -58,6 +59,7 @@ def test_a_step_runs_once_and_is_replayed() -> None:
     assert entry.seconds == 0.25
 
 
+@pytest.mark.behaviour("STEP-01b")
 def test_none_is_a_result() -> None:
     world = World()
     assert world.value(once(lambda: None)) is None
@@ -66,6 +68,7 @@ def test_none_is_a_result() -> None:
     assert world.entries["pay"].value == "null"
 
 
+@pytest.mark.behaviour("STEP-10a")
 def test_a_step_is_committed_before_the_workflow_goes_on() -> None:
     seen = []
 
@@ -80,6 +83,7 @@ def test_a_step_is_committed_before_the_workflow_goes_on() -> None:
     assert seen == [["a"], ["a", "b"]]
 
 
+@pytest.mark.behaviour("STEP-01a")
 @pytest.mark.parametrize(
     "value",
     [(1, 2), {3: "x"}, float("inf"), Decimal("1E+2"), NOON, {"$": 1}, -0.0, [1, None, True], {"b": 1, "a": 2}],
@@ -116,6 +120,7 @@ def test_arguments_are_passed_on() -> None:
     assert World().value(lambda ctx: ctx.step("add", lambda a, b: a - b, 5, 3)) == 2
 
 
+@pytest.mark.behaviour("STEP-02a")
 def test_order_numbers_grow_when_a_retry_adds_steps() -> None:
     """STEP-02."""
     refused = failing(KeyError())
@@ -133,6 +138,7 @@ def test_order_numbers_grow_when_a_retry_adds_steps() -> None:
 # --- names -----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-01e")
 @pytest.mark.parametrize("name", ["", "  ", None, 5, ["a"], "a\nb"])
 def test_bad_names_run_nothing(name: Any) -> None:
     world = World()
@@ -150,6 +156,7 @@ def test_a_name_with_a_slash_is_no_scope() -> None:
 # --- retries ---------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-04a")
 def test_back_off_suspends_and_wakes() -> None:
     fn = failing(ValueError("no"), ValueError("no"))
     body = once(fn, retry=Retry(max_attempts=3, initial=10, factor=3, jitter=0))
@@ -200,6 +207,7 @@ def test_each_attempt_is_counted_before_the_next_begins() -> None:
     assert len(world.performed) == 4
 
 
+@pytest.mark.behaviour("STEP-06d")
 def test_the_run_s_default_policy_and_the_step_s_own() -> None:
     world = World(step_retry=Retry(max_attempts=2, initial=0, maximum=0))
     assert world.value(caught_failure(once(failing(*[OSError()] * 9)))) == ["pay", 2, "OSError", ""]
@@ -208,6 +216,7 @@ def test_the_run_s_default_policy_and_the_step_s_own() -> None:
     assert world.value(caught_failure(once(failing(*[OSError()] * 9), retry=own)))[1] == 4
 
 
+@pytest.mark.behaviour("STEP-04b")
 def test_exhaustion_is_remembered_and_not_reported_twice() -> None:
     fn = failing(*[ValueError("no stock")] * 9)
     body = caught_failure(once(fn))
@@ -231,6 +240,7 @@ def test_the_error_is_the_cause_at_first_and_told_in_the_journal() -> None:
     assert "raise error" in world.error.error["traceback"]
 
 
+@pytest.mark.behaviour("STEP-07a")
 def test_non_retriable_errors_give_up_at_once() -> None:
     world = World(step_retry=AT_ONCE)
     body = caught_failure(once(failing(NonRetriableError("closed"))))
@@ -273,6 +283,7 @@ def test_a_policy_that_allows_more_than_before_does_not_revive_a_failed_step() -
     assert world.performed == ["pay"]
 
 
+@pytest.mark.behaviour("STEP-05a")
 def test_attempts_that_were_reset_start_anew() -> None:
     """STEP-05: what ``resume`` leaves in the journal."""
     world = World(step_retry=Retry(max_attempts=1))
@@ -286,6 +297,7 @@ def test_attempts_that_were_reset_start_anew() -> None:
 # --- results that cannot be stored -----------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-08a")
 def test_an_unencodable_result_fails_at_once() -> None:
     """STEP-08: the body has run, and is not run again."""
     world = World(step_retry=AT_ONCE)
@@ -321,6 +333,7 @@ def test_an_undecodable_entry_is_no_failure_of_the_step() -> None:
 # --- cancellation ----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CANCEL-01f")
 def test_a_step_that_heeds_the_cancellation_ends_the_run() -> None:
     def heed() -> None:
         world.lease.cancel_requested = True
@@ -339,6 +352,7 @@ def test_run_cancelled_without_a_cancellation_is_an_error_like_any() -> None:
 # --- ephemeral and atomic --------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-09a")
 def test_an_ephemeral_step_waits_for_the_next_durable_write() -> None:
     seen = []
 

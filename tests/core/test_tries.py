@@ -21,6 +21,7 @@ from django_durable.exceptions import (
 from .driving import AT_ONCE, World, failing
 
 
+@pytest.mark.behaviour("FLOW-04a")
 @pytest.mark.parametrize(
     ("error", "reason", "attempts"),
     [
@@ -48,6 +49,7 @@ def test_a_step_that_succeeds_comes_back_as_its_value() -> None:
     assert (outcome[0].ok, outcome[0].value, outcome[0].error) == (True, 5, None)
 
 
+@pytest.mark.behaviour("FLOW-04b")
 def test_retries_stay_retries() -> None:
     world = World()
     flaky = failing(ValueError("not yet"))
@@ -59,6 +61,7 @@ def test_retries_stay_retries() -> None:
     assert world.value(body) == 2
 
 
+@pytest.mark.behaviour("FLOW-04d")
 def test_a_rollback_goes_its_way_through_steps_blocks_and_branches() -> None:
     def step(ctx: Context) -> Any:
         return ctx.try_step("pay", failing(RollbackError("undo it")))
@@ -86,6 +89,7 @@ def failing_with(error: Exception) -> Any:
     return block
 
 
+@pytest.mark.behaviour("FLOW-04c")
 def test_what_leaves_a_block_comes_back_as_data_and_is_replayed() -> None:
     world, calls = World(), []
 
@@ -104,6 +108,7 @@ def test_what_leaves_a_block_comes_back_as_data_and_is_replayed() -> None:
     assert calls == [1] and world.performed == ["block/a"]
 
 
+@pytest.mark.behaviour("FLOW-04c")
 def test_joins_and_races_that_fail_in_a_block_are_data() -> None:
     bad = {"a": lambda ctx: 1 / 0}
 

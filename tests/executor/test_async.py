@@ -201,6 +201,7 @@ def test_a_task_group_around_a_suspension_changes_nothing() -> None:
 # --- time-outs -------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-03a", "STEP-03b")
 def test_step_timeout() -> None:
     async def hang() -> None:
         step = current_step()
@@ -224,6 +225,7 @@ def test_step_timeout() -> None:
     assert calls == [True, "cleaned up"] * 2
 
 
+@pytest.mark.behaviour("STEP-03c")
 def test_give_up_on_step_timeout() -> None:
     @durable_workflow(name="async.hanging_once")
     async def hanging_once(ctx: AsyncContext) -> None:
@@ -294,6 +296,7 @@ def test_a_coroutine_step_of_a_plain_workflow_is_timed_too() -> None:
 # --- cancellation ----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CANCEL-01c")
 def test_a_cancelled_run_ends_before_its_next_step() -> None:
     @durable_workflow(name="async.cancelled")
     async def cancelled(ctx: AsyncContext) -> None:

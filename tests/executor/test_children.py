@@ -48,6 +48,7 @@ def ship(ctx: Context, what: str, is_caught: bool = False) -> Any:
         return [error.step, str(error.run_id), error.status, error.error["type"], error.error["message"]]
 
 
+@pytest.mark.behaviour("CHILD-01c")
 def test_a_child_s_value_comes_back() -> None:
     run = ship.enqueue("books")
     run_until_idle()
@@ -62,6 +63,7 @@ def test_a_child_s_value_comes_back() -> None:
     assert calls == ["books"]
 
 
+@pytest.mark.behaviour("RUN-13a")
 def test_waiting_for_a_child_holds_nothing() -> None:
     run = ship.enqueue("air")
     run_until_idle()
@@ -70,6 +72,7 @@ def test_waiting_for_a_child_holds_nothing() -> None:
     assert run.run.lease_token is None
 
 
+@pytest.mark.behaviour("CHILD-01d")
 def test_a_child_that_fails_fails_its_parent_once() -> None:
     run = ship.enqueue("glass")
     run_until_idle()
@@ -100,6 +103,7 @@ def test_a_child_that_is_cancelled_tells_its_parent() -> None:
     assert run.result(timeout=0)[:4] == ["pack", str(child.pk), "cancelled", "RunCancelled"]
 
 
+@pytest.mark.behaviour("CHILD-01a")
 def test_a_parent_that_is_retried_starts_its_child_once() -> None:
     @durable_workflow(name="children.flaky", retry=Retry(max_attempts=3, initial=0, maximum=0))
     def flaky(ctx: Context) -> Any:
@@ -117,6 +121,7 @@ def test_a_parent_that_is_retried_starts_its_child_once() -> None:
     assert sorted(calls) == ["aside", "inside"]
 
 
+@pytest.mark.behaviour("CHILD-01b")
 def test_children_in_a_loop_by_key() -> None:
     @durable_workflow(name="children.loop")
     def loop(ctx: Context) -> list[str]:
@@ -187,6 +192,7 @@ def tree(ctx: Context, depth: int) -> None:
     ctx.wait_for_event("never")
 
 
+@pytest.mark.behaviour("CANCEL-01g")
 def test_cancelling_a_parent_cancels_its_attached_descendants() -> None:
     run = tree.enqueue(2)
     run_until_idle()

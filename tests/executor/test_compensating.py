@@ -86,6 +86,7 @@ def error_of(run: RunHandle[Any]) -> dict[str, Any]:
     return caught.value.error
 
 
+@pytest.mark.behaviour("FLOW-06a")
 @both
 @pytest.mark.parametrize(
     ("how", "error"),
@@ -114,6 +115,7 @@ def test_a_run_that_succeeds_undoes_nothing(workflow: Any) -> None:
     assert log == ["stock", "card"]
 
 
+@pytest.mark.behaviour("FLOW-06i")
 @both
 def test_a_cancelled_run_undoes_too_and_on_failure_is_not_told(workflow: Any) -> None:
     run = workflow.enqueue("wait")
@@ -131,6 +133,7 @@ def kept(ctx: Context) -> None:
     ctx.wait_for_event("packed")
 
 
+@pytest.mark.behaviour("FLOW-06i")
 def test_a_workflow_may_keep_what_a_cancelled_run_did() -> None:
     run = kept.enqueue()
     run_until_idle()
@@ -140,6 +143,7 @@ def test_a_workflow_may_keep_what_a_cancelled_run_did() -> None:
     assert log == ["stock"]
 
 
+@pytest.mark.behaviour("FLOW-06j")
 @both
 def test_a_deadline_ends_the_run_and_does_not_bind_its_compensation(workflow: Any) -> None:
     run = workflow.using(timeout=timedelta(hours=1)).enqueue("wait")
@@ -151,6 +155,7 @@ def test_a_deadline_ends_the_run_and_does_not_bind_its_compensation(workflow: An
     assert log == ["stock", "card", "-card", "-stock", "told"]
 
 
+@pytest.mark.behaviour("FLOW-06e")
 @both
 def test_while_it_waits_for_a_compensation_s_retry_it_is_seen_as_compensating(workflow: Any) -> None:
     broken.append(OSError("away"))
@@ -169,6 +174,7 @@ def test_while_it_waits_for_a_compensation_s_retry_it_is_seen_as_compensating(wo
     assert log == ["stock", "card", "-card", "-stock", "told"]
 
 
+@pytest.mark.behaviour("FLOW-06c")
 @both
 def test_a_compensation_that_fails_for_good_is_told_with_the_error_and_the_others_still_run(workflow: Any) -> None:
     broken.extend([OSError("away"), OSError("gone")])
@@ -180,6 +186,7 @@ def test_a_compensation_that_fails_for_good_is_told_with_the_error_and_the_other
     assert error["not_undone"]["card"]["message"] == "gone"
 
 
+@pytest.mark.behaviour("FLOW-06d")
 @both
 @pytest.mark.parametrize("path", ["card%undo", "stock%undo"])
 def test_a_crash_between_compensations_repeats_none(workflow: Any, path: str) -> None:
@@ -220,6 +227,7 @@ def racing(ctx: Context) -> Any:
     return winner
 
 
+@pytest.mark.behaviour("FLOW-02d")
 def test_losers_of_a_race_are_undone_before_the_run_comes_to_a_rest() -> None:
     run = racing.enqueue()
     run_until_idle()

@@ -76,6 +76,7 @@ def error_of(run: RunHandle[Any]) -> dict[str, Any]:
 # --- on_failure ------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-07b", "STEP-07c")
 @pytest.mark.parametrize(
     ("how", "attempts", "message"),
     [("step", 2, "Step 'pay' failed"), ("body", 2, "body"), ("closed", 1, "closed")],
@@ -109,6 +110,7 @@ def test_on_failure_is_not_called_on_success() -> None:
     assert failures == []
 
 
+@pytest.mark.behaviour("STEP-07d")
 def test_on_failure_is_not_called_on_cancellation() -> None:
     run = hooked.enqueue("sleep")
     run_until_idle()
@@ -230,6 +232,7 @@ def test_a_run_that_never_started_in_time_does_not_run() -> None:
 # --- cancellation ----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CANCEL-01b")
 def test_cancelling_a_waiting_run_lets_its_finally_run_and_nothing_else() -> None:
     @durable_workflow(name="ending.tidy")
     def tidy(ctx: Context) -> None:
@@ -248,6 +251,7 @@ def test_cancelling_a_waiting_run_lets_its_finally_run_and_nothing_else() -> Non
     assert [step.path for step in run.steps()] == ["nap"]
 
 
+@pytest.mark.behaviour("CANCEL-01c")
 def test_a_cancellation_during_a_step_is_heeded_before_the_next() -> None:
     @durable_workflow(name="ending.cancelled_within")
     def cancelled_within(ctx: Context) -> None:
@@ -263,6 +267,7 @@ def test_a_cancellation_during_a_step_is_heeded_before_the_next() -> None:
     assert [step.path for step in run.steps()] == ["first"]
 
 
+@pytest.mark.behaviour("CANCEL-01e")
 @pytest.mark.parametrize("how", ["value", "error"])
 def test_a_cancellation_that_was_acknowledged_wins_over_the_end(how: str) -> None:
     @durable_workflow(name="ending.cancelled_last", retry=Retry(max_attempts=1), on_failure=apologise)

@@ -247,6 +247,7 @@ def mixed(ctx: Context) -> list[Any]:
     return [before, ctx.step("misbehave", misbehave_async), ctx.step("after", count)]
 
 
+@pytest.mark.behaviour("STEP-08b")
 @in_database
 @pytest.mark.parametrize("workflow", [plain, awaited, coroutine, mixed])
 @pytest.mark.parametrize("body", RUDE, ids=IDS)

@@ -73,6 +73,7 @@ def test_a_run_is_tried_again_as_a_whole_and_steps_are_not() -> None:
     assert run.refresh().attempt == 3
 
 
+@pytest.mark.behaviour("RUN-09a")
 def test_it_fails_after_the_last_attempt() -> None:
     errors[:] = [ValueError(str(number)) for number in range(9)]
     run = retried.enqueue()
@@ -110,6 +111,7 @@ def test_using_max_attempts_counts_instead_of_the_policy(workflow: Any, attempts
     assert run.attempt == attempts
 
 
+@pytest.mark.behaviour("STEP-07a")
 @pytest.mark.parametrize("attempts", [None, 5])
 def test_non_retriable_errors_end_the_run_at_once(attempts: int | None) -> None:
     errors[:] = [NonRetriableError("closed"), None]

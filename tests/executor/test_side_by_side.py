@@ -191,6 +191,7 @@ async def fail_meanwhile(ctx: AsyncContext) -> str:
     raise ValueError("mine")
 
 
+@pytest.mark.behaviour("STEP-09b")
 @pytest.mark.parametrize("run_body", [leave_it, leave_it_before_its_first_turn, fail_meanwhile])
 def test_a_call_that_is_left_under_way_is_ended_and_fails_the_run(run_body: Body) -> None:
     run = work(run_body)

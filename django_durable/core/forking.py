@@ -1,0 +1,162 @@
+"""Where a fork begins: what of a journal lies before a step, and how the scopes around it stood then.
+
+Sequence numbers say what came before: an entry gets its own when it is first journaled, in every branch. A scope of
+which something comes later was open at that moment, and is open again; a loop goes back to the turn that it was in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import cast
+from uuid import UUID
+
+from ..exceptions import CannotFork
+from .codec import decode
+from .journal import Entry
+from .loops import TURN, position, rewound
+from .maps import with_only
+from .paths import above, scopes_of
+from .races import is_lost
+from .states import EntryStatus, Kind
+from .undoing import UNDO
+
+SCOPES = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
+SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
+
+_OURS = re.compile("%[a-z]")
+"""In paths of entries that are no call's. What people choose is escaped with digits."""
+
+
+def cut(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
+    """The journal that a run begins with which has done all that came before ``from_step`` and nothing else.
+
+    Waits that were open begin anew, and so do the attempts of steps. What was undone is to be done again. Raises
+    CannotFork for what the run never came to, and for a loop whose state at that moment is gone.
+    """
+    journal = {entry.path: entry for entry in sorted(entries, key=lambda entry: entry.seq)}
+    begins = _beginning(run_id, journal, from_step)
+    before = {path: entry for path, entry in journal.items() if entry.seq < begins and _stays(entry)}
+    later = {path for path, entry in journal.items() if path not in before and entry.kind != Kind.UNDO}
+    for path, inside in _cut_through(before, later).items():
+        before[path] = _reopened(run_id, from_step, journal, before, path, inside)
+    return [*_to_be_done_again(journal, before).values()]
+
+
+def _stays(entry: Entry) -> bool:
+    return entry.status in SETTLED or entry.kind in SCOPES or (entry.kind == Kind.UNDO and _is_marker(entry))
+
+
+def _is_marker(undo: Entry) -> bool:
+    return undo.status == EntryStatus.OPEN
+
+
+# --- where -----------------------------------------------------------------------------------
+
+
+def _beginning(run_id: UUID, journal: Mapping[str, Entry], from_step: str) -> float:
+    """The sequence number of the first entry that is not taken over."""
+    if from_step in journal and not _OURS.search(from_step):
+        return journal[from_step].seq
+    within = [entry.seq for path, entry in journal.items() if from_step and f"{from_step}/" in scopes_of(path)]
+    if within:
+        return min(within)
+    raise CannotFork(run_id, from_step, _why_unknown(journal, from_step), _close(journal, from_step))
+
+
+def _why_unknown(journal: Mapping[str, Entry], from_step: str) -> str:
+    for path in above(from_step):
+        turn = from_step[len(path) + 1 :].partition("]")[0]
+        entry = journal.get(path)
+        if entry is not None and entry.kind == Kind.LOOP and turn.isdecimal() and _is_over(entry, int(turn)):
+            return f"turn {turn} of loop {path!r} has left the journal, which keeps the last turns (history=…) only."
+    return "it never came there."
+
+
+def _is_over(loop: Entry, turn: int) -> bool:
+    return loop.status == EntryStatus.SUCCEEDED or turn < position(cast(str, loop.value))[0]
+
+
+def _close(journal: Iterable[str], from_step: str) -> list[str]:
+    paths = [path for path in journal if not _OURS.search(path)]
+    deeper = [path for path in paths if path.endswith(f"/{from_step}")]
+    return list(dict.fromkeys([*deeper, *get_close_matches(from_step, paths)]))[:3]
+
+
+# --- scopes that were open ---------------------------------------------------------------------
+
+
+def _cut_through(before: Mapping[str, Entry], later: Collection[str]) -> dict[str, list[str]]:
+    """The scopes that were open, and what of each came later."""
+    found: dict[str, list[str]] = {}
+    for path in later:
+        for scope in above(path):
+            if scope in before and before[scope].kind in SCOPES:
+                found.setdefault(scope, []).append(path)
+    return found
+
+
+def _reopened(
+    run_id: UUID,
+    from_step: str,
+    journal: Mapping[str, Entry],
+    before: Mapping[str, Entry],
+    path: str,
+    inside: Collection[str],
+) -> Entry:
+    entry = replace(before[path], status=EntryStatus.OPEN, error=None, wake_at=None)
+    match entry.kind:
+        case Kind.MAP:
+            return replace(entry, value=with_only(cast(str, entry.value), _numbers(path, before)))
+        case Kind.LOOP:
+            turn = min(_numbers(path, inside), default=0)
+            value = _state(journal, before, path, turn, is_around=from_step.startswith(f"{path}["))
+            if value is None:
+                reason = f"its journal does not say any more what the state of turn {turn} of loop {path!r} was."
+                raise CannotFork(run_id, from_step, reason)
+            return replace(entry, value=value)
+        case _:
+            return replace(entry, value=None)
+
+
+def _numbers(path: str, paths: Iterable[str]) -> list[int]:
+    """Of the turns or items of the scope ``path`` that these paths lie in."""
+    places = {one[len(path) + 1 :].partition("]")[0] for one in paths if one.startswith(f"{path}[")}
+    return sorted(int(place) for place in places if place.isdecimal())
+
+
+def _state(
+    journal: Mapping[str, Entry], before: Mapping[str, Entry], path: str, turn: int, *, is_around: bool
+) -> str | None:
+    """The value of the loop at the beginning of ``turn``; None where that cannot be known."""
+    if turn and not is_around and turn - 1 not in _numbers(path, before):
+        # Turns of another branch: some that have left the journal may have come later too.
+        return None
+    beginning = journal.get(f"{path}[{turn}]{TURN}")
+    return rewound(journal[path], turn, beginning)
+
+
+# --- what was undone ---------------------------------------------------------------------------
+
+
+def _to_be_done_again(journal: Mapping[str, Entry], before: dict[str, Entry]) -> dict[str, Entry]:
+    """Steps that were undone later are open to be done again, where a replay comes by them; those of branches that
+    lost a race stay undone."""
+    races = {path: entry for path, entry in before.items() if entry.kind == Kind.RACE}
+    won = {
+        path: decode(cast(str, entry.value))[0]
+        for path, entry in races.items()
+        if entry.status == EntryStatus.SUCCEEDED
+    }
+    for path, step in list(before.items()):
+        undo = journal.get(path + UNDO)
+        if undo is None or undo.path in before or undo.status != EntryStatus.SUCCEEDED:
+            continue
+        if is_lost(path, won):
+            before[undo.path] = undo
+        else:
+            before[path] = replace(step, status=EntryStatus.RETRYING, attempts=0, value=None, undo=False)
+            before[undo.path] = replace(undo, status=EntryStatus.OPEN, attempts=0, value=None)
+    return before

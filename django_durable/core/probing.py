@@ -1,0 +1,116 @@
+"""A replay that ends where the journal does: a flow that starts nothing, and tells what its code came to.
+
+A flow that is stopped looks for compensations, and passes by the scopes that hold none. A probe goes into every open
+scope, as an attempt would, since it is asked whether the code still fits all that is journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from .flow import Flow
+from .journal import Entry
+from .loops import position
+from .names import ON_FAILURE
+from .outcomes import Blocked, Outcome, Stopped
+from .paths import scopes_of
+from .scopes import FATAL
+from .states import EntryStatus, Kind
+
+HARMLESS = frozenset(
+    {Kind.VALUE, Kind.GATE, Kind.MARK, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.MAP, Kind.LOOP},
+)
+"""Kinds whose beginning touches nothing outside: where the code has a new one, the replay goes on past it."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """What all lines of one replay came to."""
+
+    path: str = ""
+    """The entry that was asked for last; the one that ended the replay, where an entry did."""
+    lines: list[Flow] = field(default_factory=list)
+    news: list[tuple[str, Kind]] = field(default_factory=list)
+    """Calls that the journal has nothing of, and that would have been begun: where lines ended."""
+    blocked: Blocked | None = None
+    """Where a line met what an attempt would be blocked for, or a fault of the code: the others do not hide it."""
+    fault: BaseException | None = None
+
+
+class Probe(Flow):
+    """A flow for replay only. Its parts share its trail: what they saw is not lost where a line ends in the middle."""
+
+    __slots__ = ("_entry", "_journaled", "_kind", "_path", "trail")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        parent = self._parent
+        self.trail: Trail = parent.trail if isinstance(parent, Probe) else Trail()
+        self.trail.lines.append(self)
+        self.is_replaying = True
+        self._path, self._kind = "", Kind.STEP
+        self._entry: Entry | None = None
+        self._journaled = frozenset(entry.path for entry in self.journal.under(""))
+
+    def part(self, path: str) -> Probe:
+        return Probe(self.run, self.journal, self.lease, self.step_retry, self.random, f"{path}/", self)
+
+    def find(self, path: str, kind: Kind) -> Entry | None:
+        self._path, self._kind, self._entry = path, kind, None
+        if self.trail.blocked is None and self.trail.fault is None:
+            self.trail.path = path
+        self._entry = super().find(path, kind)
+        # Log lines and the like stay silent: an attempt will say them.
+        self.is_replaying = True
+        return self._entry
+
+    def require_live(self) -> None:
+        """Unwind where an attempt would begin something that the outside could notice."""
+        if self._kind in HARMLESS and not self.is_stopped:
+            return
+        if self._entry is not None and self._entry.status == EntryStatus.WAITING:
+            self.suspend(self._entry)
+        if self._entry is None:
+            self.trail.news.append((self._path, self._kind))
+        self.end(Stopped())
+
+    def end(self, outcome: Outcome) -> NoReturn:
+        if isinstance(outcome, Blocked) and self.trail.fault is None:
+            self.trail.blocked = self.trail.blocked or outcome
+        super().end(outcome)
+
+    def raised(self, error: BaseException) -> None:
+        """Take note of what the code of this line has raised."""
+        if self.outcome is None and isinstance(error, FATAL) and self.trail.blocked is None:
+            self.trail.fault = self.trail.fault or self.misuse or error
+
+    def left_out(self) -> list[str]:
+        """What was journaled before, and the code did not come to although it came as far as this."""
+        seen = set().union(*(line.seen for line in self.trail.lines))
+        turns = dict(_loops_under_way(self.journal.under(""), seen))
+        # A loop passes by its turns, those to come too; here the present one is looked at.
+        seen -= turns.keys()
+        return [
+            entry.path
+            for entry in self.journal.under("")
+            if entry.path in self._journaled
+            and entry.kind != Kind.UNDO
+            and entry.path != ON_FAILURE
+            and not {entry.path, *scopes_of(entry.path)} & seen
+            and not any(_is_before(entry.path, loop, turn) for loop, turn in turns.items())
+        ]
+
+
+def _loops_under_way(entries: Iterable[Entry], seen: Set[str]) -> Iterator[tuple[str, int]]:
+    """What the paths of their turns begin with, and the number of the present turn: a replay begins with that one."""
+    for entry in entries:
+        is_removed = f"{entry.path}/" in seen
+        if entry.kind == Kind.LOOP and entry.status == EntryStatus.OPEN and entry.path in seen and not is_removed:
+            yield f"{entry.path}[", position(entry.value or "")[0]
+
+
+def _is_before(path: str, loop: str, turn: int) -> bool:
+    number = path[len(loop) :].partition("]")[0] if path.startswith(loop) else ""
+    return number.isdecimal() and int(number) < turn

@@ -1,0 +1,333 @@
+"""Branches of ``async def`` workflows as tasks: interrupted at any moment, they all come to their ends and tell so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from django_durable.core.async_context import AsyncContext
+from django_durable.core.flow import Flow
+from django_durable.core.journal import Write
+from django_durable.core.loops import Break
+from django_durable.core.outcomes import Released
+from django_durable.core.scopes import Branch, Branches
+from django_durable.core.states import EntryStatus
+from django_durable.core.unwinding import Unwind
+from django_durable.exceptions import ContextMisuse
+
+from .in_memory import MemoryCommit, arun, new_flow
+
+PATIENCE = 20
+
+
+def work(body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """What ``body()`` returns on a loop of its own; a hang is a failure and not a hanging test run."""
+
+    async def bounded() -> Any:
+        return await asyncio.wait_for(body(), PATIENCE)
+
+    found: list[Any] = []
+
+    def serve() -> None:
+        try:
+            found.append(asyncio.run(bounded()))
+        except BaseException as error:
+            found.append(error)
+
+    # A loop that spins cannot be stopped from inside: the test then fails, and leaves its thread behind.
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    thread.join(PATIENCE + 5)
+    assert not thread.is_alive(), "the event loop is blocked"
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+async def one() -> int:
+    return 1
+
+
+# --- interrupted before it began -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trigger", range(12))
+@pytest.mark.parametrize("pace", [2, 3, 5])
+def test_a_run_that_is_drained_does_not_wait_for_a_branch_whose_task_had_no_turn(trigger: int, pace: int) -> None:
+    """Two branches end in one turn of the loop: for the first a third one is spawned, and the second ends the run."""
+    commit = MemoryCommit()
+    flow = new_flow(commit)
+
+    async def item(n: int) -> int:
+        for _ in range(n % pace):
+            await asyncio.sleep(0)
+        if n == trigger:
+            flow.lease.release_requested = True
+        return n
+
+    def branch(n: int) -> Any:
+        async def body(ctx: AsyncContext) -> None:
+            await ctx.step("one", item, n)
+            for _ in range(n % 2):
+                await ctx.step("two", one)
+
+        return body
+
+    async def body(ctx: AsyncContext) -> Any:
+        branches = [Branch(n, f"all/{n}", branch(n)) for n in range(40)]
+        group = Branches(flow, branches, "join:all", 4)
+
+        def decide() -> Any:
+            while (yield from group.next()) is not None:
+                pass
+
+        await ctx._drive(decide())
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(body, commit, flow)
+
+    work(main)
+    assert isinstance(flow.outcome, Released)
+
+
+def test_a_worker_that_cancels_right_after_the_branches_were_spawned_gets_the_attempt_s_end() -> None:
+    commit = MemoryCommit()
+    begun: list[str] = []
+
+    async def branch(ctx: AsyncContext) -> None:
+        begun.append("branch")
+        await ctx.step("s", one)
+
+    async def main() -> None:
+        async def body(ctx: AsyncContext) -> Any:
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return await ctx.join("at", {"a": branch, "b": branch})
+
+        task = asyncio.create_task(arun(body, commit))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    work(main)
+
+
+# --- interrupted at work ---------------------------------------------------------------------
+
+
+def racing(loser: Any, began: asyncio.Event) -> Any:
+    async def winner(ctx: AsyncContext) -> str:
+        await asyncio.wait_for(began.wait(), PATIENCE)
+        return "won"
+
+    async def body(ctx: AsyncContext) -> Any:
+        return await ctx.race("any", {"loser": loser, "winner": winner})
+
+    return body
+
+
+def test_a_loser_in_the_middle_of_a_commit_loses_nothing_of_it() -> None:
+    """Its step is done: interrupting the commit would lose a result that has to be undone."""
+    commit, after = MemoryCommit(), []
+
+    async def main() -> Any:
+        began, hold = asyncio.Event(), asyncio.Event()
+
+        async def slow(lease: Any, write: Write) -> Any:
+            if "any/loser/s" in write.entries:
+                began.set()
+                done = asyncio.ensure_future(hold.wait())
+                while not done.done():
+                    try:
+                        await asyncio.shield(done)
+                    except asyncio.CancelledError:
+                        after.append("cancelled")
+                commit.write(lease, write)
+                assert after, "it was not interrupted"
+                raise asyncio.CancelledError
+            if "any" in write.entries and write.entries["any"].status == EntryStatus.SUCCEEDED:
+                hold.set()
+            return commit.write(lease, write)
+
+        commit.awrite = slow  # type: ignore[method-assign]
+
+        async def loser(ctx: AsyncContext) -> None:
+            try:
+                await ctx.step("s", one)
+            finally:
+                after.append("left")
+            after.append("never")
+
+        return await arun(racing(loser, began), commit)
+
+    assert work(main) == ("winner", "won")
+    assert after[-1] == "left" and "cancelled" in after and "never" not in after
+    assert commit.entries["any/loser/s"].status == EntryStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("scope", ["plain", "block", "loop", "join"])
+def test_a_loser_that_swallows_the_interruption_comes_no_further_than_its_next_call(scope: str) -> None:
+    commit, trace = MemoryCommit(), []
+
+    async def main() -> Any:
+        began = asyncio.Event()
+
+        async def stubborn(ctx: AsyncContext, state: Any = None) -> Any:
+            try:
+                began.set()
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError as error:
+                trace.append(type(error).__name__)
+            try:
+                await ctx.step("next", one)
+            except BaseException as error:
+                trace.append(type(error).__name__)
+                raise
+
+        async def loser(ctx: AsyncContext) -> Any:
+            match scope:
+                case "block":
+                    await ctx.try_block("in", stubborn)
+                case "loop":
+                    await ctx.loop("in", stubborn)
+                case "join":
+                    await ctx.join("in", {"a": stubborn})
+                case _:
+                    await stubborn(ctx)
+            trace.append("never")
+
+        return await arun(racing(loser, began), commit)
+
+    assert work(main) == ("winner", "won")
+    assert trace == ["CancelledError", "Unwind"]
+    assert not any(path.endswith("/next") for path in commit.entries)
+
+
+@pytest.mark.parametrize("scope", ["block", "loop"])
+def test_a_loser_within_a_scope_of_its_own_sees_an_interruption_and_no_misuse(scope: str) -> None:
+    trace: list[str] = []
+
+    async def main() -> Any:
+        began = asyncio.Event()
+
+        async def hold() -> None:
+            began.set()
+            await asyncio.sleep(PATIENCE)
+
+        async def inside(ctx: AsyncContext, state: Any = None) -> Any:
+            try:
+                await ctx.step("hold", hold)
+            except BaseException as error:
+                trace.append(type(error).__name__)
+                raise
+
+        async def loser(ctx: AsyncContext) -> Any:
+            await (ctx.try_block("in", inside) if scope == "block" else ctx.loop("in", inside))
+            trace.append("never")
+
+        return await arun(racing(loser, began))
+
+    assert work(main) == ("winner", "won")
+    assert trace == ["CancelledError"]
+
+
+def test_a_loser_whose_plain_step_is_in_a_thread_is_interrupted_when_that_is_over() -> None:
+    commit, trace = MemoryCommit(), []
+
+    async def main() -> Any:
+        began, loop, go = asyncio.Event(), asyncio.get_running_loop(), threading.Event()
+
+        def in_thread() -> str:
+            loop.call_soon_threadsafe(began.set)
+            assert go.wait(PATIENCE)
+            return "done"
+
+        async def loser(ctx: AsyncContext) -> None:
+            await ctx.step("s", in_thread)
+            trace.append("went on")
+            await asyncio.sleep(PATIENCE)
+
+        async def body(ctx: AsyncContext) -> Any:
+            won = await racing(loser, began)(ctx)
+            go.set()
+            return won
+
+        return await arun(body, commit)
+
+    assert work(main) == ("winner", "won")
+    assert commit.entries["any/loser/s"].status == EntryStatus.SUCCEEDED
+    assert trace == []
+
+
+# --- misuse ----------------------------------------------------------------------------------
+
+
+def test_a_time_out_of_asyncio_s_around_a_join_fails_the_run_and_leaves_no_branch_running() -> None:
+    flow: Flow = new_flow(MemoryCommit())
+    trace: list[str] = []
+
+    async def branch(ctx: AsyncContext) -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            trace.append("left")
+
+    async def body(ctx: AsyncContext) -> None:
+        async with asyncio.timeout(0.05):
+            await ctx.join("at", {"a": branch, "b": branch})
+
+    async def main() -> None:
+        with pytest.raises((ContextMisuse, TimeoutError)):
+            await arun(body, None, flow)
+
+    work(main)
+    assert flow.misuse is not None and "'at' was cancelled while it was under way" in str(flow.misuse)
+    assert trace == ["left", "left"]
+
+
+@pytest.mark.parametrize("scope", ["join", "race", "loop", "block"])
+def test_the_ctx_of_a_function_around_is_refused_with_what_to_use_instead(scope: str) -> None:
+    async def body(outer: AsyncContext) -> Any:
+        async def inner(ctx: AsyncContext, state: Any = None) -> Any:
+            return Break(await outer.step("mine", one))
+
+        match scope:
+            case "join":
+                await outer.join("at", {"a": inner})
+            case "race":
+                await outer.race("at", {"a": inner})
+            case "loop":
+                await outer.loop("at", inner)
+            case _:
+                await outer.try_block("at", inner)
+
+    async def main() -> None:
+        with pytest.raises(ContextMisuse, match="Use the ctx that the branch's, turn's or block's own function"):
+            await arun(body)
+
+    work(main)
+
+
+def test_a_plain_function_may_be_a_branch_where_it_only_hands_on_a_call() -> None:
+    def plain(ctx: AsyncContext) -> Any:
+        return ctx.step("s", one)
+
+    async def body(ctx: AsyncContext) -> Any:
+        return await ctx.join("at", {"a": plain, "b": lambda ctx: 2})
+
+    assert work(lambda: arun(body)) == {"a": 1, "b": 2}
+
+
+def test_branches_of_branches_are_tasks_too() -> None:
+    def nested(depth: int) -> Any:
+        async def body(ctx: AsyncContext) -> int:
+            if depth == 0:
+                return await ctx.step("leaf", one)
+            return sum((await ctx.join("down", {name: nested(depth - 1) for name in "ab"})).values())
+
+        return body
+
+    assert work(lambda: arun(nested(6))) == 64
