@@ -8,15 +8,17 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --roo
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
 
-.PHONY: help demo serve test check tox bench-quick clean
+.PHONY: help demo serve test check oracle tox bench-quick bench-fanout clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
 	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
+	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
 	@echo "make bench-quick  the measured floors"
+	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
 	@echo "make clean        removes .venv and everything that was built"
 
 demo: .venv/.ready-run
@@ -28,8 +30,14 @@ serve: .venv/.ready-run
 test: .venv/.ready-test
 	@$(BIN)/python tests/run.py $(ARGS)
 
+oracle: .venv/.ready-test
+	@$(BIN)/python -m tests.schedules.compare $(ARGS)
+
 bench-quick: .venv/.ready-test
 	@$(BIN)/python benchmarks/quick.py $(ARGS)
+
+bench-fanout: .venv/.ready-test
+	@$(BIN)/python benchmarks/fanout.py $(ARGS)
 
 check: .venv/.ready-dev
 	@echo "== ruff"

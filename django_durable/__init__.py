@@ -14,6 +14,7 @@ from .core.cron import Cron
 from .core.durable_type import durable_type
 from .core.events import Event
 from .core.loops import Break, Continue
+from .core.polls import PENDING, Pending
 from .core.retries import Retry
 from .core.stepping import current_step
 from .core.tries import Outcome
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "PENDING",
     "AsyncContext",
     "Break",
     "Context",
@@ -36,6 +38,7 @@ __all__ = [
     "ModelRef",
     "NonRetriableError",
     "Outcome",
+    "Pending",
     "Retry",
     "RetryLater",
     "RollbackError",
@@ -47,6 +50,8 @@ __all__ = [
     "enqueue",
     "get_run",
     "get_workflow",
+    "pause_runs",
+    "rerun_runs",
     "resume_runs",
 ]
 
@@ -68,6 +73,21 @@ def cancel_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:
     from .client import verbs
 
     return verbs.cancel_runs(runs, reason=reason, actor=actor)
+
+
+def pause_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:
+    """Put these runs aside until somebody resumes them; how many that concerned. Their children go on."""
+    from .client import verbs
+
+    return verbs.pause_runs(runs, reason=reason, actor=actor)
+
+
+def rerun_runs(runs: Any, *, reason: str = "", actor: str = "") -> list[RunHandle[Any]]:
+    """Start each of these runs anew, with the same input and options, as runs of their own: the new ones."""
+    from .client import verbs
+    from .client.handle import RunHandle
+
+    return [RunHandle(run_id) for run_id in verbs.rerun_runs(runs, reason=reason, actor=actor)]
 
 
 def resume_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:

@@ -14,5 +14,6 @@ class DurableConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  (importing them registers them)
+        from .client import events  # noqa: F401  (its handles may be part of journals)
 
         autodiscover_modules("workflows")

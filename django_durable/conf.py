@@ -28,6 +28,8 @@ class Settings:
     RETENTION_DAYS: float = 30
     MAX_PAYLOAD_BYTES: int = 8 * 1024 * 1024
     WARN_PAYLOAD_BYTES: int = 1024 * 1024
+    JOURNAL_WARN_ENTRIES: int = 2_000
+    JOURNAL_MAX_ENTRIES: int = 50_000
     PREPARED_STATEMENTS: bool = False
     """Prepare the engine's statements on its own connections; leave off behind PgBouncer before 1.21."""
     VERSION: str | None = None

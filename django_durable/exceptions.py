@@ -116,6 +116,16 @@ class IllegalTransition(DurableError):
         super().__init__(f"Run {run_id} is {status}: it cannot be {verb}.")
 
 
+class CannotFork(DurableError):
+    """A step that a run never came to, or where its journal does not say any more how things stood; ``close`` are paths
+    that are spelt like it."""
+
+    def __init__(self, run_id: object, from_step: str, reason: str, close: Sequence[str] = ()) -> None:
+        self.run_id, self.from_step, self.close = run_id, from_step, list(close)
+        hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+        super().__init__(f"Run {run_id} cannot be forked from {from_step!r}: {reason}{hint}")
+
+
 class RunLocked(DurableError):
     """Another transaction that is still open holds rows that were waited for; ``run_ids`` are the runs they belong to.
 
@@ -181,10 +191,38 @@ class LoopLimit(DurableError):
         super().__init__(f"Loop {path!r} did not end within {limit} turns.")
 
 
+class JournalFull(DurableError):
+    """The run has as many journal entries as it may have: nothing new can be begun but what undoes it."""
+
+    def __init__(self, run_id: object, limit: int) -> None:
+        self.run_id, self.limit = run_id, limit
+        super().__init__(
+            f"The journal of run {run_id} has {limit:,} entries, as many as JOURNAL_MAX_ENTRIES allows. "
+            "Repeat work in ctx.loop, which prunes its turns, or hand parts of it to child runs."
+        )
+
+
 class EventTimeout(DurableError):
     def __init__(self, path: str, event: str) -> None:
         self.path, self.event = path, event
         super().__init__(f"{path!r}: no event {event!r} came in time.")
+
+
+class PollTimeout(DurableError):
+    """A poll that gave nothing but PENDING until its time was over; ``polls`` is how many times it was asked."""
+
+    def __init__(self, path: str, polls: int) -> None:
+        self.path, self.polls = path, polls
+        times = "once" if polls == 1 else f"{polls} times"
+        super().__init__(f"{path!r} was still pending when its time was over; it was polled {times}.")
+
+
+class EventUnanswered(DurableError):
+    """The run is over and has not answered the event; ``status`` is how it ended."""
+
+    def __init__(self, run_id: UUID, event: str, status: str) -> None:
+        self.run_id, self.event, self.status = run_id, event, status
+        super().__init__(f"Run {run_id} {'was ' * (status == 'cancelled')}{status} and has not answered {event!r}.")
 
 
 class StepTimeout(DurableError):

@@ -25,3 +25,13 @@ async def steps_async(ctx: AsyncContext, count: int) -> int:
     for turn in range(count):
         await ctx.step(f"step {turn}", nothing_async, turn)
     return count
+
+
+@durable_workflow(name="bench.child")
+def child(ctx: Context, number: int) -> int:
+    return number
+
+
+@durable_workflow(name="bench.fan_out")
+def fan_out(ctx: Context, count: int) -> int:
+    return len(ctx.map("child", child, range(count)))

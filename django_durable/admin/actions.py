@@ -13,7 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Run
 from .confirming import Question, ask
 from .forms import ACTION_MOST, SelectionForm
-from .verbs import CANCEL, RESUME, RunVerb, carry_out, eligible
+from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible
+
+SHOWN = ("workflow", "status", "phase", "cancel_requested_at", "pause_requested_at")
 
 
 @admin.action(permissions=[CANCEL.permission], description=_("Cancel selected %(verbose_name_plural)s"))
@@ -21,9 +23,19 @@ def cancel_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run])
     return _act(CANCEL, "cancel_selected", model_admin, request, runs)
 
 
+@admin.action(permissions=[PAUSE.permission], description=_("Pause selected %(verbose_name_plural)s"))
+def pause_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run]) -> HttpResponse | None:
+    return _act(PAUSE, "pause_selected", model_admin, request, runs)
+
+
 @admin.action(permissions=[RESUME.permission], description=_("Resume selected %(verbose_name_plural)s"))
 def resume_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run]) -> HttpResponse | None:
     return _act(RESUME, "resume_selected", model_admin, request, runs)
+
+
+@admin.action(permissions=[RERUN.permission], description=_("Run selected %(verbose_name_plural)s again"))
+def rerun_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run]) -> HttpResponse | None:
+    return _act(RERUN, "rerun_selected", model_admin, request, runs)
 
 
 def _act(
@@ -53,7 +65,7 @@ def _ask(
     runs: QuerySet[Run],
     refused: SelectionForm | None = None,
 ) -> HttpResponse | None:
-    shown = eligible(verb, runs).order_by("-pk").only("workflow", "status", "phase", "cancel_requested_at")
+    shown = eligible(verb, runs).order_by("-pk").only(*SHOWN)
     found = list(shown[: ACTION_MOST + 1])
     if not found:
         messages.warning(request, _("That can be done to none of these runs."))

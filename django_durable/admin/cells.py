@@ -11,7 +11,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..core.states import LIVE, Phase
+from ..core.states import LIVE, Phase, Status
 from ..models import Run
 from .text import cut, visible
 
@@ -41,6 +41,8 @@ def run_pills(run: Run) -> str:
         pills.append(pill(run.phase, PHASE_LABELS[Phase(run.phase)]))
     if run.cancel_requested_at and run.status in LIVE:
         pills.append(pill("cancelling", _("cancelling")))
+    elif run.pause_requested_at and run.status == Status.RUNNING:
+        pills.append(pill("pausing", _("pausing")))
     return format_html("{} {} {}", *pills, *[""] * (3 - len(pills)))
 
 

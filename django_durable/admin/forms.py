@@ -11,7 +11,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidg
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from ..core.names import NAME_MAX, check_name
+from ..core.names import NAME_MAX, PATH_MAX, check_name
 from ..exceptions import InvalidName
 
 ACTION_MOST = 5_000
@@ -43,6 +43,19 @@ class SelectionForm(ReasonForm):
             return [UUID(one) for one in self.cleaned_data["ids"].split(",")]
         except ValueError:
             raise ValidationError(_("That is not a list of runs.")) from None
+
+
+class ForkForm(ReasonForm):
+    """The step that is to be done again, with all that comes after it."""
+
+    from_step = forms.CharField(
+        label=_("From step"),
+        max_length=PATH_MAX,
+        widget=AdminTextInputWidget(attrs={"autofocus": True}),
+        help_text=_("Its path in the journal; or that of a branch, or of a turn of a loop."),
+    )
+
+    field_order = ("from_step", "reason")
 
 
 class EventForm(ReasonForm):

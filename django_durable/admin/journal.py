@@ -105,7 +105,7 @@ def _entry(row: dict[str, Any], child: Run | None, with_values: bool) -> Journal
 def _waits(row: dict[str, Any]) -> str:
     parts = []
     if row["awaits"] and row["kind"] == "event":
-        parts.append(format_html("{} {}", gettext("for"), cells.name(row["awaits"])))
+        parts.append(format_html("{} {}", gettext("for"), cells.name(row["awaits"].replace("\n", ", "))))
     if row["wake_at"]:
         parts.append(format_html("{} {}", gettext("until"), cells.moment(row["wake_at"])))
     return format_html("{} {}", *parts, *[""] * (2 - len(parts)))

@@ -24,7 +24,7 @@ from .journal import OTHERS_SHOWN, Listing, audit_of, events_of, journal_of
 from .payloads import ERROR_EXCERPT, decoded, shown, shown_error, with_excerpt
 from .permissions import may
 from .text import visible
-from .verbs import CANCEL, RESUMABLE, RESUME
+from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -56,6 +56,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "progress": cells.progress(decoded(payloads["progress"].text)) if "progress" in payloads else "",
         "error": shown_error(payloads.get("error") or payloads.get("retry")),
         "error_is_final": "error" in payloads,
+        "divergence": _divergence(payloads.get(PayloadKind.MISSED)),
         "facts": _facts(run, worker),
         "parent": named(run.parent) if run.parent else None,
         "tags": [cells.name(tag) for tag in _tags(run)],
@@ -82,6 +83,15 @@ def _why(run: Run, worker: Worker | None) -> str:
         return visible(why_held_by(run, worker).text)
     except (PayloadUndecodable, LookupError, TypeError):
         return str(_("It is blocked, and the text that says why cannot be read."))
+
+
+def _divergence(missed: Excerpt | None) -> str:
+    """What the code of a run that succeeded had left out; a sentence, or nothing."""
+    if missed is None:
+        return ""
+    paths = decoded(missed.text)
+    shown_paths = ", ".join(visible(str(path)) for path in paths) if isinstance(paths, list) else _("many entries")
+    return str(_("Its code has changed: it ended without coming by %s, which its journal has.") % shown_paths)
 
 
 def _children(run: Run) -> Listing:
@@ -112,6 +122,8 @@ def _facts(run: Run, worker: Worker | None) -> list[tuple[StrOrPromise, StrOrPro
         (_("Wakes"), cells.moment(run.wake_at) if run.wake_at else None),
         (_("Deadline"), cells.moment(run.deadline_at) if run.deadline_at else None),
         (_("Asked to stop"), cells.moment(run.cancel_requested_at) if run.cancel_requested_at else None),
+        (_("Asked to pause"), cells.moment(run.pause_requested_at) if run.pause_requested_at else None),
+        (_("Forked from"), str(run.forked_from) if run.forked_from else None),
     ]
     return [(label, value) for label, value in facts if value is not None]
 
@@ -129,10 +141,15 @@ def _worker(run: Run, worker: Worker | None) -> str | None:
 def _buttons(request: HttpRequest, run: Run) -> list[dict[str, Any]]:
     """The verbs that fit this run and that this person may use."""
     is_live = run.status in LIVE
+    is_going_on = is_live and run.cancel_requested_at is None
+    is_pausing = run.status == Status.RUNNING and run.pause_requested_at is not None
     offers = [
         ("event", _("Send an event"), "send_event", is_live),
-        ("resume", RESUME.label, RESUME.permission, run.status in RESUMABLE),
-        ("cancel", CANCEL.label, CANCEL.permission, is_live and run.cancel_requested_at is None),
+        ("pause", PAUSE.label, PAUSE.permission, is_going_on and run.status not in RESUMABLE and not is_pausing),
+        ("resume", RESUME.label, RESUME.permission, run.status in RESUMABLE or is_pausing),
+        ("rerun", RERUN.label, RERUN.permission, True),
+        ("fork", _("Fork"), RERUN.permission, run.claims > 0),
+        ("cancel", CANCEL.label, CANCEL.permission, is_going_on),
     ]
     return [
         {"url": f"admin:django_durable_run_{verb}", "label": label, "verb": verb}

@@ -22,7 +22,7 @@ from ..core.states import PayloadKind
 from ..models import Payload, Run, Tag
 from ..store.database import Database
 from . import cells, confirming, run_page, search, steering
-from .actions import cancel_selected, resume_selected
+from .actions import cancel_selected, pause_selected, rerun_selected, resume_selected
 from .filters import QueueFilter, StatusFilter, WorkflowFilter
 from .look_only import LookOnlyAdmin
 from .payloads import decoded
@@ -78,7 +78,7 @@ class RunAdmin(LookOnlyAdmin):
     list_filter_names = ("status", "workflow", "queue")
     search_fields = ["id"]
     search_help_text = _("A whole id, an idempotency key or a tag.")
-    actions = [cancel_selected, resume_selected]
+    actions = [cancel_selected, pause_selected, resume_selected, rerun_selected]
 
     # --- the list ------------------------------------------------------------------------------
 
@@ -92,6 +92,12 @@ class RunAdmin(LookOnlyAdmin):
 
     def has_cancel_run_permission(self, request: HttpRequest) -> bool:
         return may(request, "cancel_run")
+
+    def has_pause_run_permission(self, request: HttpRequest) -> bool:
+        return may(request, "pause_run")
+
+    def has_rerun_run_permission(self, request: HttpRequest) -> bool:
+        return may(request, "rerun_run")
 
     def has_resume_run_permission(self, request: HttpRequest) -> bool:
         return may(request, "resume_run")
@@ -142,7 +148,8 @@ class RunAdmin(LookOnlyAdmin):
     # --- a run's page --------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        verbs = {"cancel": steering.cancel, "resume": steering.resume, "event": steering.event}
+        names = ("cancel", "pause", "resume", "rerun", "fork", "event")
+        verbs = {name: getattr(steering, name) for name in names}
         return [*(self._verb_url(name, view) for name, view in verbs.items()), *super().get_urls()]
 
     def _verb_url(self, name: str, view: Callable[..., HttpResponse]) -> URLPattern:

@@ -9,12 +9,13 @@ from django.contrib import admin, messages
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from ..client import schedules
 from ..core import clock
+from ..exceptions import InvalidSchedule
 from ..models import Fire, Schedule
 from ..store.database import Database
 from . import cells
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 SWITCHED_MOST = 200
+UPCOMING = 5
 
 
 @admin.action(permissions=["switch_schedule"], description=_("Enable selected %(verbose_name_plural)s"))
@@ -64,8 +66,9 @@ class ScheduleAdmin(LookOnlyAdmin):
     actions = [enable, disable]
     fields = [
         "workflow", "name", "app_label", "expression", "timezone", "overlap", "catch_up", "jitter", "enabled",
-        "next_fire_at", "last_scheduled_for", "problem",
+        "upcoming", "last_scheduled_for", "problem",
     ]  # fmt: skip
+    readonly_fields = ["upcoming"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         fires = Fire.objects.filter(schedule=OuterRef("pk"), run_id__isnull=False).order_by("-scheduled_for")
@@ -98,6 +101,15 @@ class ScheduleAdmin(LookOnlyAdmin):
     @admin.display(description=_("next"))
     def next(self, schedule: Schedule) -> str:
         return cells.relative(schedule.next_fire_at, clock.utcnow()) if schedule.enabled else cells.NOTHING
+
+    @admin.display(description=_("next"), empty_value=cells.NOTHING)
+    def upcoming(self, schedule: Schedule) -> str | None:
+        """The instants to come; a schedule that is off or cannot fire has none."""
+        try:
+            fires = schedules.next_fires(schedule, UPCOMING) if schedule.enabled else []
+        except InvalidSchedule:  # its ``problem`` says why
+            fires = []
+        return format_html_join(", ", "{}", ((cells.moment(fire),) for fire in fires)) or None
 
     @admin.display(description=_("last"))
     def last(self, schedule: Schedule) -> str:

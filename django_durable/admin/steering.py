@@ -12,13 +12,14 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from ..core.states import LIVE, EntryStatus, Kind
-from ..exceptions import IllegalTransition, PayloadError
+from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunNotFound
 from ..models import JournalEntry, Run
 from ..store.database import Database
+from . import verbs
 from .confirming import Question, ask, named, page
-from .forms import EventForm, ReasonForm
+from .forms import EventForm, ForkForm, ReasonForm
 from .permissions import may
-from .verbs import CANCEL, RESUME, RunVerb, carry_out, eligible, send_event
+from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event
 
 
 def cancel(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -27,6 +28,27 @@ def cancel(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse
 
 def resume(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     return _steer(RESUME, model_admin, request, run_id)
+
+
+def pause(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    return _steer(PAUSE, model_admin, request, run_id)
+
+
+def rerun(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    return _steer(RERUN, model_admin, request, run_id)
+
+
+def fork(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """The form that asks from which step on, and the fork, whose page comes next."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    run = _run(model_admin, request, run_id, RERUN.permission)
+    form = ForkForm(request.POST if "confirmed" in request.POST else None)
+    if form.is_valid() and (new := _fork(form, run, request)) is not None:
+        model_admin.message_user(request, _("This run was forked from %s.") % run.pk, messages.SUCCESS)
+        return HttpResponseRedirect(run_url(model_admin, new))
+    context = {"form": form, "run": named(run), "back": run_url(model_admin, run)}
+    return page(model_admin, request, "admin/django_durable/run/fork.html", _("Fork this run"), context)
 
 
 def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -45,8 +67,9 @@ def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     return page(model_admin, request, "admin/django_durable/run/event.html", _("Send an event to this run"), context)
 
 
-def run_url(model_admin: Any, run: Run) -> str:
-    return reverse("admin:django_durable_run_change", args=[run.pk], current_app=model_admin.admin_site.name)
+def run_url(model_admin: Any, run: Run | UUID) -> str:
+    pk = run if isinstance(run, UUID) else run.pk
+    return reverse("admin:django_durable_run_change", args=[pk], current_app=model_admin.admin_site.name)
 
 
 def _steer(verb: RunVerb, model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -93,9 +116,21 @@ def _send(form: EventForm, run: Run, request: HttpRequest) -> bool:
     return False
 
 
+def _fork(form: ForkForm, run: Run, request: HttpRequest) -> UUID | None:
+    data = form.cleaned_data
+    try:
+        return verbs.fork(run, from_step=data["from_step"], user=request.user, reason=data["reason"])  # type: ignore[arg-type]
+    except CannotFork as error:
+        form.add_error("from_step", str(error))
+    except RunNotFound:
+        form.add_error(None, str(_("Its input is gone: it cannot be done again.")))
+    return None
+
+
 def _awaited(run: Run) -> str:
-    """The event that the run waits for, where there is one."""
+    """The event that the run waits for, where there is one; of several the first."""
     waits = JournalEntry.objects.using(Database().alias).filter(
         run_id=run.pk, kind=Kind.EVENT, status=EntryStatus.WAITING
     )
-    return waits.order_by("seq").values_list("awaits", flat=True).first() or ""
+    names = waits.order_by("seq").values_list("awaits", flat=True).first() or ""
+    return names.partition("\n")[0]

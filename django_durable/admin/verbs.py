@@ -16,9 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..client import verbs
-from ..core.states import LIVE, Status
+from ..core.states import LIVE, PayloadKind, Status
 from ..exceptions import RunLocked
-from ..models import Run
+from ..models import Payload, Run
 from ..store.database import Database
 from ..store.locking import brief_lock, locked
 
@@ -92,6 +92,14 @@ def send_event(run: Run, *, name: str, payload: Any, key: str, user: AbstractBas
         write_down(user, [run], _("Send event %s") % name, reason)
 
 
+def fork(run: Run, *, from_step: str, user: AbstractBaseUser, reason: str) -> UUID:
+    """Fork it, with audit entries; the new run's id. Raises CannotFork, RunNotFound."""
+    with Database().transaction():
+        new = verbs.fork(run.pk, from_step, reason=reason, actor=user.get_username())
+        write_down(user, [run], _("Fork from %s") % from_step, reason)
+    return new
+
+
 def eligible(verb: RunVerb, runs: QuerySet[Run]) -> QuerySet[Run]:
     return runs.filter(verb.eligible)
 
@@ -110,6 +118,21 @@ CANCEL = RunVerb(
     happened=Q(cancel_requested_at__isnull=False),
     act=verbs.cancel_runs,
 )
+PAUSE = RunVerb(
+    name="pause",
+    permission="pause_run",
+    label=_("Pause"),
+    question=ngettext_lazy("Pause this run?", "Pause these %(count)d runs?", "count"),
+    consequence=_(
+        "It rests until somebody resumes it: at once, or when its step is over. "
+        "Its times and deadline go on meanwhile, and its child runs."
+    ),
+    done=ngettext_lazy("%(count)d run was asked to pause.", "%(count)d runs were asked to pause.", "count"),
+    eligible=Q(status__in=[Status.SCHEDULED, Status.QUEUED, Status.WAITING], cancel_requested_at=None)
+    | Q(status=Status.RUNNING, cancel_requested_at=None, pause_requested_at=None),
+    happened=Q(status=Status.PAUSED) | Q(pause_requested_at__isnull=False),
+    act=verbs.pause_runs,
+)
 RESUME = RunVerb(
     name="resume",
     permission="resume_run",
@@ -120,7 +143,19 @@ RESUME = RunVerb(
         "A child run whose parent has already seen it fail stays as it is."
     ),
     done=ngettext_lazy("%(count)d run goes on.", "%(count)d runs go on.", "count"),
-    eligible=Q(status__in=sorted(RESUMABLE)),
-    happened=Q(status=Status.QUEUED),
+    eligible=Q(status__in=sorted(RESUMABLE)) | Q(status=Status.RUNNING, pause_requested_at__isnull=False),
+    # One that was paused before its time had come is scheduled again, one that had not paused yet just goes on.
+    happened=Q(status__in=[Status.QUEUED, Status.SCHEDULED, Status.RUNNING]),
     act=verbs.resume_runs,
+)
+RERUN = RunVerb(
+    name="rerun",
+    permission="rerun_run",
+    label=_("Run again"),
+    question=ngettext_lazy("Run this again?", "Run these %(count)d again?", "count"),
+    consequence=_("A new run begins at once, with the same input and options. The old one stays as it is."),
+    done=ngettext_lazy("%(count)d run was started anew.", "%(count)d runs were started anew.", "count"),
+    eligible=Q(pk__in=Payload.objects.filter(kind=PayloadKind.INPUT).values("run_id")),
+    happened=Q(),
+    act=verbs.rerun_runs,
 )

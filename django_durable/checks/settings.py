@@ -22,7 +22,13 @@ _ABOVE_ZERO = (
     "POLL_SECONDS",
     "RETENTION_DAYS",
 )
-_WHOLE_FROM_ONE = ("MAX_CRASHES", "MAX_PAYLOAD_BYTES", "WARN_PAYLOAD_BYTES")
+_WHOLE_FROM_ONE = (
+    "MAX_CRASHES",
+    "MAX_PAYLOAD_BYTES",
+    "WARN_PAYLOAD_BYTES",
+    "JOURNAL_WARN_ENTRIES",
+    "JOURNAL_MAX_ENTRIES",
+)
 MAX_CRASHES_MOST = 32_767
 """What the column that counts them can hold."""
 VERSION_MAX = 64
@@ -73,6 +79,8 @@ def _out_of_range() -> Iterator[tuple[str, str]]:
             yield key, "It must be at least 1."
     if settings.SHUTDOWN_GRACE_SECONDS < 0:
         yield "SHUTDOWN_GRACE_SECONDS", "It must be 0 or more."
+    if settings.JOURNAL_WARN_ENTRIES > settings.JOURNAL_MAX_ENTRIES:
+        yield "JOURNAL_WARN_ENTRIES", "It must be at most JOURNAL_MAX_ENTRIES: the warning would come after the error."
     if settings.MAX_CRASHES > MAX_CRASHES_MOST:
         yield "MAX_CRASHES", f"It must be at most {MAX_CRASHES_MOST:,}."
     if settings.VERSION is not None and not 0 < len(settings.VERSION) <= VERSION_MAX:

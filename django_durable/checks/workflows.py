@@ -14,7 +14,7 @@ from ..core.registry import duplicates
 from ..exceptions import InvalidInput, PayloadError
 from ..workflows import Workflow
 from ..workflows.options import default_name
-from ..workflows.registry import workflows
+from ..workflows.registry import declared
 from .messages import TAG, Messages, error
 
 
@@ -23,7 +23,7 @@ def check_workflows(**_: Any) -> Messages:
     if twice := duplicates():
         hint = "Names are how runs find their code after a deploy: each must be unique and stable."
         return [error(30, str(one), hint) for one in twice]
-    return [message for workflow in workflows().values() for message in _schedules(workflow)]
+    return [message for workflow in declared().values() for message in _schedules(workflow)]
 
 
 def _schedules(workflow: Workflow[Any, Any]) -> Iterator[CheckMessage]:

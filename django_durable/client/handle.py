@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,16 +11,16 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 
 from ..core.codec import decode
-from ..core.executing import is_executing
 from ..core.states import TERMINAL, PayloadKind, Status
-from ..exceptions import PayloadUndecodable, ResultUnavailable, RunCancelled, RunFailed, RunNotFound
+from ..exceptions import PayloadUndecodable, RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
 from ..store.database import Database
 from . import verbs
+from .events import EventHandle
+from .waiting import await_, pauses, wait
 from .why import Why, why
 
 R = TypeVar("R")
-FIRST_POLL, LAST_POLL = 0.005, 0.25
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,6 +99,11 @@ class RunHandle(Generic[R]):
         progress: dict[str, Any] | None = self._payload(PayloadKind.PROGRESS)
         return progress
 
+    @property
+    def divergence(self) -> list[str]:
+        """Paths that are journaled and that the function, when it returned, had not come by: its code had changed."""
+        return self._payload(PayloadKind.MISSED) or []
+
     def _payload(self, kind: PayloadKind) -> Any:
         rows = Payload.objects.using(Database().alias).filter(run_id=self.id, kind=kind)
         text = rows.values_list("data", flat=True).first()
@@ -123,40 +126,21 @@ class RunHandle(Generic[R]):
         Refused with ResultUnavailable where it could only hang: in a workflow's body, and inside a transaction,
         whose snapshot or unfinished enqueue the worker's answer cannot reach.
         """
-        for pause in self._pauses(timeout):
-            time.sleep(pause)
+        wait(self._pauses(timeout))
         return self._outcome()
 
     async def aresult(self, timeout: float | None = None) -> R:
         """As ``result``. Asks on the caller's connection and holds no thread while it waits."""
-        pauses = self._pauses(timeout)
-        look = sync_to_async(lambda: next(pauses, None))
-        while (pause := await look()) is not None:
-            await asyncio.sleep(pause)
+        await await_(self._pauses(timeout))
         return await sync_to_async(self._outcome)()
 
     def _pauses(self, timeout: float | None) -> Iterator[float]:
-        """Seconds to wait before each further look, until the run is over."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_POLL
-        while self.refresh().status not in TERMINAL:
-            self._refuse_to_hang()
-            left = LAST_POLL if ends is None else ends - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"Run {self.id} is {self.status} after {timeout:g} s.")
-            yield min(pause, left)
-            pause = min(pause * 1.5, LAST_POLL)
+        return pauses(
+            self._is_over, timeout, "result()", "use ctx.run_workflow()", lambda: f"Run {self.id} is {self.status}"
+        )
 
-    def _refuse_to_hang(self) -> None:
-        if is_executing():
-            raise ResultUnavailable(
-                "result() in a workflow's body would hold its slot while it waits: use ctx.run_workflow()."
-            )
-        if Database().connection.in_atomic_block:
-            raise ResultUnavailable(
-                "result() inside a transaction cannot see what workers do after it began: ask after the commit; "
-                "in a TestCase call django_durable.testing.run_until_idle() first."
-            )
+    def _is_over(self) -> bool:
+        return self.refresh().status in TERMINAL
 
     def _outcome(self) -> R:
         match self.status:
@@ -175,6 +159,14 @@ class RunHandle(Generic[R]):
         verbs.cancel_runs([self.id], reason=reason, actor=actor)
         self._run = None
 
+    def pause(self, reason: str = "", *, actor: str = "") -> None:
+        """Put the run aside until somebody resumes it: at once, or at its next call where it is being worked on.
+
+        Its sleeps, time-outs and deadline go on, and its children. Raises IllegalTransition, RunLocked.
+        """
+        verbs.pause(self.id, reason=reason, actor=actor)
+        self._run = None
+
     def resume(self, reason: str = "", *, actor: str = "") -> None:
         """Let a paused, blocked, failed or cancelled run go on from its journal.
 
@@ -187,6 +179,13 @@ class RunHandle(Generic[R]):
         """A new run of the same workflow with the same input."""
         return RunHandle(verbs.rerun(self.id, reason=reason, actor=actor))
 
+    def fork(self, from_step: str, reason: str = "", *, actor: str = "") -> RunHandle[R]:
+        """A new run of the same workflow and input that has done what this one had journaled before ``from_step``.
+
+        ``from_step`` is a path as ``steps()`` shows it, or that of a branch or a turn. Raises CannotFork.
+        """
+        return RunHandle(verbs.fork(self.id, from_step, reason=reason, actor=actor))
+
     def send_event(
         self,
         name: str,
@@ -195,9 +194,11 @@ class RunHandle(Generic[R]):
         *,
         reason: str = "",
         actor: str = "",
-    ) -> None:
-        """Send the run an event. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
-        verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
+    ) -> EventHandle:
+        """Send the run an event; ``response()`` of what comes back waits for its answer. The same idempotency key sends
+        once, and gives the same event again. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
+        event_id = verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
+        return EventHandle(self.id, event_id, name)
 
 
 def _step_info(entry: JournalEntry) -> StepInfo:

@@ -14,7 +14,7 @@ from django.db.models.functions import Cast, Left, Length
 from ..conf import durable_settings
 from ..core.states import Status
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
-from ..models.run import RunQuerySet
+from ..models.run import IS_QUEUED, RunQuerySet
 from ..store.database import Database
 
 LIMIT_MOST = 1_000
@@ -138,7 +138,7 @@ class QueueDepth:
 
 def queue_depths() -> list[QueueDepth]:
     """The queues with something to do: what is queued, suspects aside."""
-    ready = _runs().filter(status=Status.QUEUED, suspect=False).order_by()
+    ready = _runs().filter(IS_QUEUED, suspect=False).order_by()
     rows = ready.values("queue").annotate(ready=Count("pk"), oldest=Min("queued_at")).order_by("queue")
     return [QueueDepth(row["queue"], row["ready"], row["oldest"]) for row in rows]
 

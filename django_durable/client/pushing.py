@@ -9,11 +9,14 @@ from uuid import UUID
 
 from django.db import transaction
 
+from ..core.registry import limits
 from ..exceptions import RunLocked
+from ..queues.base import Queue
 from ..queues.current import current_queue
 from ..queues.ready import Ready
 from ..store import recovery
 from ..store.database import Database
+from ..store.limiting import hint
 
 logger = logging.getLogger("django_durable.client")
 
@@ -22,7 +25,12 @@ def push_after_commit(db: Database, ready: Sequence[Ready]) -> None:
     """Tell the queue once the caller's transaction has committed; at once outside of one."""
     if ready:
         # After the commit: a worker that is faster than our COMMIT would find no row and drop the id.
-        transaction.on_commit(partial(current_queue().push, list(ready)), using=db.alias, robust=True)
+        tell = partial(_hint, db.alias, current_queue(), list(ready))
+        transaction.on_commit(tell, using=db.alias, robust=True)
+
+
+def _hint(alias: str, queue: Queue, ready: Sequence[Ready]) -> None:
+    hint(Database(alias), queue, ready, limits())
 
 
 def wake_after_commit(db: Database, run_id: UUID) -> None:

@@ -1,32 +1,30 @@
-"""What people ask of a schedule: when it fires, that it fires now, that it stops or goes on."""
+"""What people ask of a schedule: when it fires, that it fires now or for the past, that it stops or goes on."""
 
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
 from django.db import transaction
 
-from ..core import clock
-from ..core.cron import fires_between, next_fire
 from ..core.ids import uuid7
 from ..core.journal import NewRun
 from ..core.registry import find
 from ..core.sleeps import seconds_of
 from ..exceptions import UnknownWorkflow
-from ..models import Schedule
+from ..models import Fire, Schedule
+from ..queues.ready import Ready
 from ..signals import run_enqueued, schedule_fired
-from ..store import scheduling
+from ..store import by_hand, scheduling
 from ..store.auditing import Verb
 from ..store.database import Database
 from .pushing import push_after_commit
 
 logger = logging.getLogger("django_durable.client")
-
-_END = datetime.max.replace(tzinfo=UTC)
 
 
 class Schedulable(Protocol):
@@ -38,6 +36,7 @@ class Schedulable(Protocol):
     def signature(self) -> Any: ...
     @property
     def options(self) -> Any: ...
+    def limit_key(self, text: str) -> str | None: ...
 
 
 def next_fires(schedule: Schedule, n: int = 5) -> list[datetime]:
@@ -46,8 +45,9 @@ def next_fires(schedule: Schedule, n: int = 5) -> list[datetime]:
     Raises InvalidSchedule.
     """
     cron = scheduling.cron_of(schedule)
-    first = schedule.next_fire_at or next_fire(cron.expression, cron.timezone, clock.utcnow())
-    return [first, *fires_between(cron.expression, cron.timezone, first, _END, n - 1)][:n]
+    if schedule.next_fire_at is None or n == 0:
+        return cron.next(n)
+    return [schedule.next_fire_at, *cron.next(n - 1, after=schedule.next_fire_at)]
 
 
 def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
@@ -56,16 +56,75 @@ def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
     In the caller's transaction; in the run's audit as ``fire``. Raises UnknownWorkflow, InvalidInput,
     PayloadUndecodable.
     """
-    db = Database()
+    db, workflow = Database(), _workflow_of(schedule)
+    run = scheduled_run(workflow, schedule)
+    with db.transaction():
+        instant, ready = by_hand.start_by_hand(db, schedule, run, Verb(actor, reason))
+        _tell_after_commit(db, workflow, schedule, [(instant, run)], ready)
+    return run.id
+
+
+class Backfilled(NamedTuple):
+    """What a backfill has started, the oldest instant first. ``is_complete``: it left no instant of its window."""
+
+    run_ids: list[UUID]
+    is_complete: bool
+
+
+def backfill(
+    schedule: Schedule, since: datetime, until: datetime, limit: int = 1_000, *, reason: str = "", actor: str = ""
+) -> Backfilled:
+    """Start a run for each due instant from ``since`` to ``until`` (aware, both included, up to now) that has none.
+
+    At most ``limit`` runs, for the oldest instants; the same call again goes on after them, and starts nothing twice,
+    also beside another one. They start at once and side by side: ``overlap``, ``catch_up``, ``jitter`` and ``enabled``
+    do not count, and the plan stays. In the audit of each run as ``backfill``. A hundred runs are one transaction (a
+    savepoint in the caller's, if there is one); what is done when an error comes stays done.
+
+    Raises ValueError for a window or limit that makes no sense, InvalidSchedule, UnknownWorkflow, InvalidInput,
+    PayloadUndecodable.
+    """
+    _check_window(since, until, limit)
+    db, workflow, by = Database(), _workflow_of(schedule), Verb(actor, reason)
+    run_ids: list[UUID] = []
+    for instants in by_hand.without_run(db, schedule, since, until):
+        room = limit - len(run_ids)
+        runs = [(instant, scheduled_run(workflow, schedule)) for instant in instants[:room]]
+        run_ids += _fill(db, workflow, schedule, runs, by) if runs else []
+        if len(instants) > room:
+            return Backfilled(run_ids, is_complete=False)
+    return Backfilled(run_ids, is_complete=True)
+
+
+def _check_window(since: datetime, until: datetime, limit: int) -> None:
+    if since.tzinfo is None or until.tzinfo is None:
+        raise ValueError("A backfill needs aware datetimes.")
+    if since > until:
+        raise ValueError(f"The window ends before it begins: {since.isoformat()} is later than {until.isoformat()}.")
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit!r}.")
+
+
+def _fill(
+    db: Database, workflow: Schedulable, schedule: Schedule, runs: Sequence[tuple[datetime, NewRun]], by: Verb
+) -> list[UUID]:
+    with db.transaction():
+        started, ready = by_hand.fill(db, schedule, runs, by)
+        _tell_after_commit(db, workflow, schedule, started, ready)
+    return [run.id for _, run in started]
+
+
+def _workflow_of(schedule: Schedule) -> Schedulable:
     workflow = cast("Schedulable | None", find(schedule.workflow))
     if workflow is None:
         raise UnknownWorkflow(schedule.workflow)
-    run = scheduled_run(workflow, schedule)
-    with db.transaction():
-        instant, ready = scheduling.start_by_hand(db, schedule, run, Verb(actor, reason))
-        push_after_commit(db, ready)
-        transaction.on_commit(partial(announce, workflow, schedule, instant, run.id), using=db.alias, robust=True)
-    return run.id
+    return workflow
+
+
+def scheduled_for(run_id: UUID) -> datetime | None:
+    """The due instant (UTC) for which a schedule has started the run, or when it was fired by hand; else None."""
+    fires = Fire.objects.using(Database().alias).filter(run_id=run_id)
+    return fires.values_list("scheduled_for", flat=True).first()
 
 
 def scheduled_run(workflow: Schedulable, schedule: Schedule, instant: datetime | None = None) -> NewRun:
@@ -81,7 +140,20 @@ def scheduled_run(workflow: Schedulable, schedule: Schedule, instant: datetime |
         priority=workflow.options.priority,
         run_after=scheduling.delay_of(schedule, instant) or None if instant else None,
         deadline_after=None if timeout is None else seconds_of(timeout, "timeout"),
+        limit_key=workflow.limit_key(text),
     )
+
+
+def _tell_after_commit(
+    db: Database,
+    workflow: Schedulable,
+    schedule: Schedule,
+    started: Sequence[tuple[datetime, NewRun]],
+    ready: Sequence[Ready],
+) -> None:
+    push_after_commit(db, ready)
+    for instant, run in started:
+        transaction.on_commit(partial(announce, workflow, schedule, instant, run.id), using=db.alias, robust=True)
 
 
 def announce(workflow: Schedulable, schedule: Schedule, scheduled_for: datetime, run_id: UUID) -> None:
@@ -103,7 +175,7 @@ def disable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
 
 
 def _switch(schedule: Schedule, enabled: bool, reason: str, actor: str) -> None:
-    row = scheduling.switch(Database(), schedule.pk, enabled=enabled)
+    row = by_hand.switch(Database(), schedule.pk, enabled=enabled)
     schedule.enabled, schedule.next_fire_at, schedule.problem = row.enabled, row.next_fire_at, row.problem
     logger.info("schedule=%s of %s enabled=%s by=%s: %s", row.name, row.workflow, enabled, actor, reason)
 

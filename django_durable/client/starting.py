@@ -11,11 +11,13 @@ from ..core.journal import NewRun
 from ..core.names import NAME_MAX
 from ..core.stepping import running_step
 from ..exceptions import IdempotencyConflict
+from ..models import IdempotencyKey
 from ..store.database import Database
-from ..store.keys import hash_of, take_key
+from ..store.keys import free_key, give_back, hash_of, take_key
 from ..store.starting import start_runs
 from .announcing import announce_enqueued
 from .pushing import push_after_commit
+from .verbs import cancel_runs
 
 STEP_KEY_SECONDS = 30 * 86400.0
 """How long a run that a step has started is found again by a retry of that step."""
@@ -26,11 +28,14 @@ class Named(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
 
 
 @dataclass(slots=True, frozen=True)
 class KeyRequest:
-    """An idempotency key, how long it stands (seconds), and what to do if it is taken: ``return`` or ``reject``."""
+    """An idempotency key, how long it stands (seconds), and what to do if it is taken: ``return``, ``reject`` or
+    ``replace``."""
 
     key: str
     ttl: float
@@ -58,9 +63,11 @@ def _step_key() -> KeyRequest:
 
 
 def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest) -> UUID:
-    key_hash, input_hash = hash_of(request.key), hash_of(run.input)
-    # The hash is what counts; the column only shows the key, and one that a step made may be longer than it.
-    taken = take_key(db, workflow.name, request.key[:NAME_MAX], key_hash, run.id, input_hash, request.ttl)
+    input_hash = hash_of(run.input)
+    taken = _take(db, workflow, run, request, input_hash)
+    while taken is not None and request.on_conflict == "replace":
+        _replace(db, taken, run)
+        taken = _take(db, workflow, run, request, input_hash)
     if taken is None:
         _store(db, workflow, [run])
         return run.id
@@ -69,6 +76,31 @@ def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest)
     if request.on_conflict == "reject":
         raise IdempotencyConflict(workflow.name, request.key, taken.run_id, "it is taken")
     return taken.run_id
+
+
+def _replace(db: Database, taken: IdempotencyKey, run: NewRun) -> None:
+    """Free the key from its run, which is cancelled where it is live. Where another was faster, nothing happens: the
+    key is somebody else's then, and the caller looks again."""
+    if free_key(db, taken):
+        cancel_runs([taken.run_id], reason=f"replaced by run {run.id} under the idempotency key {taken.key!r}")
+
+
+def _take(db: Database, workflow: Named, run: NewRun, request: KeyRequest, input_hash: str) -> IdempotencyKey | None:
+    """Take the key under every name of the workflow, or the row of who has it under one of them.
+
+    Under all of them: while a rename is deployed, code of before asks under the old name only. In the order of the
+    names, so that two who start at once do not wait for each other.
+    """
+    key_hash = hash_of(request.key)
+    mine: list[str] = []
+    for name in sorted({workflow.name, *workflow.aliases}):
+        # The hash is what counts; the column only shows the key, and one that a step made may be longer than it.
+        taken = take_key(db, name, request.key[:NAME_MAX], key_hash, run.id, input_hash, request.ttl)
+        if taken is not None:
+            give_back(db, mine, key_hash, run.id)
+            return taken
+        mine.append(name)
+    return None
 
 
 def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> None:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
+
+from django.db.models import Q
 
 from ..conf import durable_settings
 from ..core.codec import encode
-from ..core.ids import uuid7
 from ..core.journal import NewRun
 from ..core.names import check_name
 from ..core.registry import find
-from ..core.states import TERMINAL, PayloadKind
+from ..core.states import TERMINAL, Status
 from ..exceptions import IllegalTransition, RunNotFound
-from ..models import Audit, Event, Payload, Run
+from ..models import Audit, Run
 from ..signals import run_cancelled
-from ..store import transitions
+from ..store import forking, transitions
 from ..store.auditing import Verb, audit
-from ..store.clock import DatabaseNow
 from ..store.database import Database
+from ..store.forking import like
 from ..store.locking import brief_lock
+from ..store.sending import find_event, store_event
 from ..store.starting import start_runs
 from .announcing import announce_after_commit, announce_enqueued
 from .pushing import push_after_commit, wake_after_commit
@@ -47,15 +49,32 @@ def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -
     return count
 
 
+def pause_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
+    """Put these runs aside until somebody resumes them; how many could be, and were not paused before. Their children
+    go on. Raises RunLocked, as ``cancel_runs`` does."""
+    db = Database()
+    return sum(transitions.pause(db, ids, Verb(actor, reason)) for ids in _batches(run_ids))
+
+
+def pause(run_id: UUID, *, reason: str = "", actor: str = "") -> None:
+    if not pause_runs([run_id], reason=reason, actor=actor) and not _is_pausing(run_id):
+        raise IllegalTransition("paused", run_id, _status(run_id))
+
+
+def _is_pausing(run_id: UUID) -> bool:
+    asked = Q(status=Status.PAUSED) | Q(status=Status.RUNNING, pause_requested_at__isnull=False)
+    return Run.objects.using(Database().alias).filter(asked, pk=run_id).exists()
+
+
 def resume_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
     """Let paused, blocked, failed and cancelled runs go on; how many of these runs could. Raises RunLocked, as
     ``cancel_runs`` does."""
     db = Database()
     count = 0
     for ids in _batches(run_ids):
-        ready = transitions.resume(db, ids, Verb(actor, reason))
-        count += len(ready)
-        push_after_commit(db, ready)
+        runs = transitions.resume(db, ids, Verb(actor, reason))
+        count += len(runs)
+        push_after_commit(db, transitions.as_ready([run for run in runs if run.status != Status.RUNNING]))
     return count
 
 
@@ -66,22 +85,45 @@ def resume(run_id: UUID, *, reason: str = "", actor: str = "") -> None:
 
 def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
     """Start a new run at once, with the workflow, the input and the options of this one; its id."""
+    made = rerun_runs([run_id], reason=reason, actor=actor)
+    if not made:
+        raise RunNotFound(run_id)
+    return made[0]
+
+
+def rerun_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> list[UUID]:
+    """Start a new run for each of these, with its workflow, input and options; the new ids, in the order of the old
+    ones. A run that is gone, or whose input is, is passed by."""
     db = Database()
-    try:
-        old = Run.objects.using(db.alias).get(pk=run_id)
-        text = Payload.objects.using(db.alias).get(run_id=run_id, kind=PayloadKind.INPUT).data
-    except (Run.DoesNotExist, Payload.DoesNotExist):
-        raise RunNotFound(run_id) from None
-    tags = tuple(old.tags.using(db.alias).values_list("name", flat=True))
-    new = NewRun(
-        uuid7(), old.workflow, text, old.queue, old.priority, old.max_attempts, deadline_after=old.timeout, tags=tags
-    )
+    return [new.id for ids in _batches(run_ids) for new in _rerun(db, ids, Verb(actor, reason))]
+
+
+def _rerun(db: Database, ids: Sequence[UUID], by: Verb) -> list[NewRun]:
     with db.transaction():
-        ready = start_runs(db, [new])
-        audit(db, [(old.pk, old.status)], "rerun", Verb(actor, reason))
+        found = like(db, ids)
+        new = [found[run_id][1] for run_id in ids if run_id in found]
+        ready = start_runs(db, new) if new else []
+        audit(db, [(old.pk, old.status) for old, _ in found.values()], "rerun", by)
     push_after_commit(db, ready)
-    announce_enqueued(db, find(old.workflow), [new])
+    _announce(db, new)
+    return new
+
+
+def fork(run_id: UUID, from_step: str, *, reason: str = "", actor: str = "") -> UUID:
+    """Start a new run as ``rerun`` does, with what is journaled before ``from_step`` (a path); its id.
+
+    Raises RunNotFound, CannotFork.
+    """
+    db = Database()
+    new, ready = forking.fork(db, run_id, from_step, Verb(actor, reason))
+    push_after_commit(db, ready)
+    _announce(db, [new])
     return new.id
+
+
+def _announce(db: Database, new: Sequence[NewRun]) -> None:
+    for name in dict.fromkeys(run.workflow for run in new):
+        announce_enqueued(db, find(name), [run for run in new if run.workflow == name])
 
 
 def send_event(
@@ -92,8 +134,9 @@ def send_event(
     *,
     reason: str = "",
     actor: str = "",
-) -> None:
-    """Store an event for the run in the caller's transaction. The same idempotency key sends once.
+) -> int:
+    """Store an event for the run in the caller's transaction; its id. The same idempotency key sends once, and gives
+    the id of the event that was sent, also when the run is over.
 
     It never waits for the run: that is woken after the commit, and by the sweep where somebody holds its row just
     then. Only the same key in another open transaction is waited for, since how that ends decides: raises RunLocked.
@@ -104,16 +147,20 @@ def send_event(
     if idempotency_key is not None:
         check_name("idempotency key", idempotency_key)
     text = encode(payload, limit=durable_settings().MAX_PAYLOAD_BYTES, root="payload")
-    status = _status(run_id)
+    status, key = _status(run_id), idempotency_key or ""
     if status in TERMINAL:
+        if key and (known := find_event(db, run_id, key)) is not None:
+            return known
         raise IllegalTransition("sent events", run_id, status)
-    event = Event(run_id=run_id, name=name, payload=text, idempotency_key=idempotency_key or "", sent_at=DatabaseNow())
-    with brief_lock(db, [run_id]) if actor or idempotency_key is not None else nullcontext():
-        Event.objects.using(db.alias).bulk_create([event], ignore_conflicts=idempotency_key is not None)
-        if actor:
+    with brief_lock(db, [run_id]) if actor or key else nullcontext():
+        sent = store_event(db, run_id, name, text, key)
+        if sent is not None and actor:
             by = Verb(actor, f"{name}: {reason}" if reason else name)
             audit(db, [(run_id, status)], "send_event", by)
+        # What was waited for is committed, and so is seen here, or was seen before.
+        event_id = sent if sent is not None else find_event(db, run_id, key)
     wake_after_commit(db, run_id)
+    return cast(int, event_id)
 
 
 def reason_of(run_id: UUID, verb: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ..conf import durable_settings
 from ..core import clock
 from ..core.codec import decode
-from ..core.states import BlockReason, PayloadKind, Phase, Status
-from ..models import Payload, Run, Worker
+from ..core.registry import limits
+from ..core.states import LIVE, BlockReason, PayloadKind, Phase, Status
+from ..models import JournalEntry, Payload, Run, Worker
 from ..store.database import Database
 
 
@@ -35,6 +36,22 @@ def holder_of(run: Run) -> Worker | None:
 
 def why_held_by(run: Run, holder: Worker | None) -> Why:
     """As ``why``, for who has looked up the run's ``holder_of`` anyway."""
+    found = _standing(run, holder)
+    return replace(found, text=found.text + _long_journal(run))
+
+
+def _long_journal(run: Run) -> str:
+    # What is blocked is claimed by nobody, and has another reason to be looked at.
+    if run.status not in LIVE - {Status.BLOCKED} or run.claims == 0:
+        return ""
+    warn = durable_settings().JOURNAL_WARN_ENTRIES
+    # Whether there is one more than that: a journal is not counted to its end for a word about it.
+    if not JournalEntry.objects.using(Database().alias).filter(run_id=run.pk).order_by()[warn : warn + 1].exists():
+        return ""
+    return f" Its journal has more than {warn:,} entries, all of which each claim reads."
+
+
+def _standing(run: Run, holder: Worker | None) -> Why:
     match run.status:
         case Status.RUNNING:
             return _running(run, holder)
@@ -43,7 +60,7 @@ def why_held_by(run: Run, holder: Worker | None) -> Why:
         case Status.WAITING:
             return _waiting(run)
         case Status.PAUSED:
-            return Why("paused", "Somebody paused it; it goes on when somebody resumes it.")
+            return Why("paused", _paused(run))
         case Status.BLOCKED:
             return Why(f"blocked: {run.block_reason}", _blocked(run))
         case Status.QUEUED:
@@ -59,9 +76,19 @@ def _running(run: Run, worker: Worker | None) -> Why:
         text = f"Its worker {worker} stopped at {_time(worker.stopped_at)}"
     elif worker is not None and worker.heartbeat_at < silent_since:
         text = f"Its worker {worker} has not been heard of since {_time(worker.heartbeat_at)}"
+    elif run.pause_requested_at is not None:
+        return Why("running: pausing", f"It pauses at its next call, asked to at {_time(run.pause_requested_at)}.")
     else:
         return Why("running", f"It is being worked on; its lease stands until {until}.")
     return Why("running: worker silent", f"{text}; it is taken up when its lease ends at {until}.")
+
+
+def _paused(run: Run) -> str:
+    if run.wake_at is not None:
+        # Its times go on: what it waits for is looked at when it is resumed.
+        what = "was to start" if run.claims == 0 else "would be woken"
+        return f"Somebody paused it before {_time(run.wake_at)}, when it {what}; it goes on when somebody resumes it."
+    return "Somebody paused it; it goes on when somebody resumes it."
 
 
 def _waiting(run: Run) -> Why:
@@ -69,6 +96,7 @@ def _waiting(run: Run) -> Why:
     until = f" until {_time(run.wake_at)}" if run.wake_at else ""
     texts = {
         "sleep": f"It sleeps at {path!r}{until}.",
+        "poll": f"It asks again at {path!r}{until}.",
         "event": f"It waits at {path!r} for an event{until}.",
         "join": f"All that is left of its branches at {path!r} waits{until}.",
         "race": f"All branches of its race at {path!r} wait{until}.",
@@ -109,7 +137,23 @@ def _queued(run: Run) -> Why:
         return Why("queued: no worker", f"No live worker serves the queue {run.queue!r}.")
     if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
         return Why("queued: unknown workflow", f"No live worker of its queue knows {run.workflow!r}.")
-    return Why("queued", "It is next when a worker of its queue has a free slot.")
+    return _at_its_limit(run) or Why("queued", "It is next when a worker of its queue has a free slot.")
+
+
+def _at_its_limit(run: Run) -> Why | None:
+    """Only a limit that the code here knows: whoever claims goes by its own code."""
+    maximum = limits().get(run.workflow)
+    if run.limit_key is None or maximum is None:
+        return None
+    same = Run.objects.using(Database().alias).filter(limit_key=run.limit_key)
+    held = same.filter(status=Status.RUNNING).count()
+    if held < maximum:
+        return None
+    return Why(
+        "queued: limit",
+        f"Its limit {run.limit_key!r} is full: {held} of {maximum} are running; one that is queued starts when one of "
+        "them ends or waits.",
+    )
 
 
 def _time(value: datetime | None) -> str:

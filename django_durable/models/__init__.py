@@ -4,6 +4,7 @@ from .audit import Audit
 from .event import Event
 from .idempotency import IdempotencyKey
 from .journal import JournalEntry
+from .limit import Limit
 from .payload import Payload
 from .run import Run
 from .schedule import Fire, Schedule
@@ -16,6 +17,7 @@ __all__ = [
     "Fire",
     "IdempotencyKey",
     "JournalEntry",
+    "Limit",
     "Payload",
     "Run",
     "Schedule",

@@ -10,7 +10,8 @@ from .run import Run
 
 
 class Event(models.Model):
-    """What the outside sent to a run. ``consumed_by`` is the path of the wait that took it."""
+    """What the outside sent to a run. ``consumed_by`` is the path of the wait that took it, ``response`` what the run
+    answered."""
 
     run = models.ForeignKey(Run, models.CASCADE, db_constraint=False, db_index=False, related_name="events")
     name = models.CharField(max_length=NAME_MAX)
@@ -19,6 +20,8 @@ class Event(models.Model):
     sent_at = models.DateTimeField(db_default=Now())
     consumed_at = models.DateTimeField(null=True)
     consumed_by = models.CharField(max_length=PATH_MAX, blank=True, default="")
+    response = models.TextField(null=True)
+    answered_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = _("event")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from ..core.states import PayloadKind
@@ -22,6 +23,10 @@ class Payload(models.Model):
     class Meta:
         verbose_name = _("payload")
         verbose_name_plural = _("payloads")
+        indexes = [
+            # As good as empty: the sweep looks for what a dead process left.
+            models.Index(fields=["run"], name="durable_payload_unwanted", condition=Q(kind=PayloadKind.UNWANTED.value)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.run_id}"

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..core.ids import uuid7
+from ..core.limits import LIMIT_KEY_MAX
 from ..core.names import PATH_MAX
 from ..core.states import LIVE, TERMINAL, BlockReason, Phase, Status
 
@@ -28,6 +29,12 @@ ALIVE = sorted(status.value for status in LIVE)
 OVER = sorted(status.value for status in TERMINAL)
 
 
+# Of the two indexes on queued runs each covers a part.
+IS_QUEUED = Q(status=Status.QUEUED.value, limit_key__isnull=True) | Q(
+    status=Status.QUEUED.value, limit_key__isnull=False
+)
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         """Runs that are not over."""
@@ -38,8 +45,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status__in=OVER)
 
     def for_workflow(self, workflow: object) -> RunQuerySet:
-        """Runs of a workflow, given as the workflow or by its name."""
-        return self.filter(workflow=getattr(workflow, "name", workflow))
+        """Runs of a workflow, given as the workflow (under each name that it has or had) or by one name."""
+        names = [getattr(workflow, "name", workflow), *getattr(workflow, "aliases", ())]
+        return self.filter(workflow__in=names)
 
     def tagged(self, *names: str) -> RunQuerySet:
         """Runs that carry every one of these tags."""
@@ -85,6 +93,8 @@ class Run(models.Model):
     # Seconds, as asked for: the deadline may be the parent's, and counts from a start that is not kept.
     timeout = models.FloatField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
+    # While it runs: what it meets at its next call. A run that is over or queued has passed it by.
+    pause_requested_at = models.DateTimeField(null=True)
 
     lease_token = models.UUIDField(null=True)
     leased_by = models.UUIDField(null=True)
@@ -96,7 +106,11 @@ class Run(models.Model):
     )
     parent_path = models.CharField(max_length=PATH_MAX, blank=True, default="")
     root_id = models.UUIDField()
+    # No constraint either: what a fork began with is in its own journal.
+    forked_from = models.UUIDField(null=True)
     detached = models.BooleanField(default=False)
+    # Whose share of the slots it takes while it runs: see ``Limit``. Null: it has no limit.
+    limit_key = models.CharField(_("limit"), max_length=LIMIT_KEY_MAX, null=True)
 
     objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
 
@@ -105,7 +119,9 @@ class Run(models.Model):
         verbose_name_plural = _("runs")
         permissions = [
             ("cancel_run", _("Can cancel runs")),
+            ("pause_run", _("Can pause runs")),
             ("resume_run", _("Can resume runs")),
+            ("rerun_run", _("Can start runs anew")),
             ("send_event", _("Can send events to runs")),
         ]
         constraints = [
@@ -149,7 +165,25 @@ class Run(models.Model):
                 F("priority").desc(),
                 "queued_at",
                 name="durable_run_ready",
-                condition=Q(status=Status.QUEUED.value),
+                condition=Q(status=Status.QUEUED.value, limit_key__isnull=True),
+            ),
+            # A claim without limits never comes past those that have one, and they are found key by key.
+            models.Index(
+                "status",
+                "limit_key",
+                F("priority").desc(),
+                "queued_at",
+                name="durable_run_limited",
+                condition=Q(status__in=[Status.QUEUED.value, Status.RUNNING.value], limit_key__isnull=False),
+            ),
+            models.Index(
+                fields=["wake_at"],
+                name="durable_run_limited_due",
+                condition=Q(
+                    status__in=[Status.SCHEDULED.value, Status.WAITING.value],
+                    wake_at__isnull=False,
+                    limit_key__isnull=False,
+                ),
             ),
             models.Index(
                 fields=["queued_at"],
@@ -189,9 +223,11 @@ class Run(models.Model):
                 name="durable_run_attention",
                 condition=Q(status__in=[Status.PAUSED.value, Status.BLOCKED.value, Status.FAILED.value]),
             ),
-            # A parent of thousands asks at each one's end whether another is alive.
+            # At the end of each of a parent's thousands one asks whether another of the same map is alive: by bytes,
+            # backwards from the last.
             models.Index(
-                fields=["parent"],
+                fields=["parent", "parent_path"],
+                opclasses=["uuid_ops", "varchar_pattern_ops"],
                 name="durable_run_live_child",
                 condition=Q(parent__isnull=False, status__in=ALIVE),
             ),

@@ -7,8 +7,10 @@ from uuid import UUID
 
 
 class Ready(NamedTuple):
-    """A queued run, as a queue needs to know it."""
+    """A queued run, as a queue needs to know it. ``limit_key`` where it has just come into being: whoever tells the
+    queue of it must ask first whether its limit has room."""
 
     id: UUID
     queue: str
     priority: int
+    limit_key: str | None = None

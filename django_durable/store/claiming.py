@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 from uuid import UUID
@@ -21,11 +21,13 @@ from .sql import claims as sql
 
 @dataclass(slots=True, frozen=True)
 class Claimant:
-    """Who claims: the process's id (fresh for each process), its queues, and the workflows that it knows by name."""
+    """Who claims: the process's id (fresh for each process), its queues, the workflows that it knows by name."""
 
     id: UUID
     queues: tuple[str, ...]
     workflows: tuple[str, ...]
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """``max_concurrency`` by workflow, of those that have one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +48,13 @@ class Claim:
     parent_id: UUID | None
     input: str | None
     journal: MemoryJournal
+    has_begun: bool = True
+    """Whether there may be a journal: from a claim before this one, or from the run that it was forked from."""
     pending_error: str | None = None
     """The failure that the run will end with once ``on_failure`` is through."""
     unreadable: str | None = None
     """What of the journal this release cannot read: the run is blocked, and does not take its neighbours along."""
+    limit_key: str | None = None
 
     @property
     def run_id(self) -> UUID:
@@ -91,7 +96,9 @@ def hand_back(db: Database, leases: Sequence[Lease]) -> None:
 def seconds_to_next_due(db: Database, who: Claimant) -> float | None:
     """Seconds until the next scheduled or waiting run that the claimant may claim comes due; None: none is known."""
     d = db.dialect
-    [row] = db.rows(sql.next_due(d), queues=d.list(who.queues), workflows=d.list(who.workflows))
+    [row] = db.rows(
+        sql.next_due(d, limited=bool(who.limits)), queues=d.list(who.queues), workflows=d.list(who.workflows)
+    )
     wake_at, now = (d.read_instant(value) for value in row)
     return None if wake_at is None else (wake_at - cast(datetime, now)).total_seconds()
 
@@ -116,12 +123,20 @@ def _claim(
         lease=float(lease),
         **parameters,
     )
+    return read_claims(db, rows, ends, time)
+
+
+def read_claims(db: Database, rows: Sequence[Row], ends: float, time: DatabaseClock) -> list[Claim]:
+    """The claims that a claiming statement returned, once it is committed, with what is durable of their runs.
+
+    ``ends``: when the leases end (monotonic seconds). Raises JournalsUnread.
+    """
     if not rows:
         return []
     time.observe(cast(datetime, db.dialect.read_instant(rows[0][14])))
     claims = [_read_claim(db, row, ends, time) for row in rows]
     try:
-        _load(db, [claim for claim in claims if claim.claims > 1], time)
+        _load(db, [claim for claim in claims if claim.has_begun], time)
     except Exception as error:
         # The claim is committed: nobody else would touch these runs before their leases lapse.
         raise JournalsUnread([claim.lease for claim in claims]) from error
@@ -130,7 +145,8 @@ def _claim(
 
 def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Claim:
     d = db.dialect
-    lease = Lease(d.read_key(row[0]), d.read_key(row[1]), ends, cancel_requested=row[11] is not None)
+    lease = Lease(d.read_key(row[0]), d.read_key(row[1]), ends)
+    lease.hear(cancelling=row[11] is not None, pausing=row[11] is None and row[16] is not None)
     return Claim(
         lease=lease,
         workflow=row[2],
@@ -145,6 +161,8 @@ def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Cla
         fingerprint=row[12],
         parent_id=None if row[13] is None else d.read_key(row[13]),
         input=row[15],
+        has_begun=row[10] > 1 or row[17] is not None,
+        limit_key=row[18],
         journal=MemoryJournal(now=time.now),
     )
 

@@ -19,6 +19,7 @@ from ..core.outcomes import (
     Failed,
     Lost,
     Outcome,
+    Paused,
     Released,
     Retried,
     Suspended,
@@ -45,8 +46,10 @@ class Receipt:
     is_held: bool = False
     is_lost: bool = False
     cancelling: bool = False
+    pausing: bool = False
     status: str | None = None
     parent_id: UUID | None = None
+    parent_path: str = ""
     ready: list[Ready] = field(default_factory=list)
 
 
@@ -62,11 +65,12 @@ class _Batch:
     children: list[dict[str, Any]] = field(default_factory=list)
     tags: list[dict[str, Any]] = field(default_factory=list)
     consumed: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[dict[str, Any]] = field(default_factory=list)
     forgotten: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def is_plain(self) -> bool:
-        return not (self.suspending or self.children or self.consumed or self.forgotten)
+        return not (self.suspending or self.children or self.consumed or self.answers or self.forgotten)
 
 
 def write_batch(
@@ -117,9 +121,9 @@ def _parameters(batch: _Batch) -> dict[str, str]:
 def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], clears_suspicion: bool) -> None:
     d = db.dialect
     fenced = db.rows(commits.fence(d), claims=as_json(batch.claims))
-    for run_id, _, cancelling in fenced:
+    for run_id, _, cancelling, pausing in fenced:
         receipt = receipts[d.read_key(run_id)]
-        receipt.is_held, receipt.cancelling = True, bool(cancelling)
+        receipt.is_held, receipt.cancelling, receipt.pausing = True, bool(cancelling), bool(pausing)
     if not fenced:
         return
     held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
@@ -137,11 +141,14 @@ def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], c
     if clears_suspicion:
         send(commits.clear_suspicion())
     send(commits.consume_events(d), consumed=batch.consumed)
+    send(commits.answer_events(d), answers=batch.answers)
     orphans = [row for row in batch.children if receipts[UUID(row["parent_id"])].cancelling and not row["detached"]]
     over = {row["id"] for row in orphans}
+    parents = {row["id"]: UUID(row["parent_id"]) for row in batch.children}
     for row in send(commits.insert_children(d), children=batch.children):
-        if row[3] == Status.QUEUED and d.key(d.read_key(row[0])) not in over:
-            _parent_of(d, batch, receipts, row[0]).ready.append(Ready(d.read_key(row[0]), row[1], row[2]))
+        child_id = d.read_key(row[0])
+        if row[3] == Status.QUEUED and (key := d.key(child_id)) not in over:
+            receipts[parents[key]].ready.append(Ready(child_id, row[1], row[2], row[4]))
     send(commits.insert_child_inputs(d), children=batch.children)
     send(commits.insert_child_tags(d), tags=batch.tags)
     send(commits.cancel_children(d), children=orphans)
@@ -149,25 +156,27 @@ def _write_in_turn(db: Database, batch: _Batch, receipts: dict[UUID, Receipt], c
         _take_status(d, receipts[d.read_key(row[0])], row[0], *row[1:])
 
 
-def _parent_of(d: Dialect, batch: _Batch, receipts: dict[UUID, Receipt], child: Any) -> Receipt:
-    child_key = d.key(d.read_key(child))
-    parent = next(row["parent_id"] for row in batch.children if row["id"] == child_key)
-    return receipts[UUID(parent)]
-
-
 def _take_rows(d: Dialect, receipts: dict[UUID, Receipt], rows: list[Row]) -> None:
-    for run_id, cancelling, status, parent_id, queue, priority in rows:
+    for run_id, cancelling, pausing, status, *left in rows:
         receipt = receipts[d.read_key(run_id)]
-        receipt.is_held, receipt.cancelling = True, bool(cancelling)
+        receipt.is_held, receipt.cancelling, receipt.pausing = True, bool(cancelling), bool(pausing)
         if status is not None:
-            _take_status(d, receipt, run_id, status, parent_id, queue, priority)
+            _take_status(d, receipt, run_id, status, *left)
 
 
 def _take_status(
-    d: Dialect, receipt: Receipt, run_id: Any, status: str, parent_id: Any, queue: str, priority: int
+    d: Dialect,
+    receipt: Receipt,
+    run_id: Any,
+    status: str,
+    parent_id: Any,
+    queue: str,
+    priority: int,
+    parent_path: str = "",
 ) -> None:
     receipt.status = status
     receipt.parent_id = None if parent_id is None else d.read_key(parent_id)
+    receipt.parent_path = parent_path
     if status in (Status.QUEUED, Status.WAITING):
         receipt.ready.append(Ready(d.read_key(run_id), queue, priority))
 
@@ -204,8 +213,13 @@ def _gather(d: Dialect, batch: _Batch, lease: Lease, write: Write) -> None:
     batch.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
     for event_id, path in write.consumed.items():
         batch.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
+    for path, response in write.answers.items():
+        batch.answers.append({"run_id": run_id, "path": path, "response": response})
     if write.progress is not None:
         batch.payloads.append({"run_id": run_id, "kind": PayloadKind.PROGRESS, "data": write.progress})
+    if write.unwanted:
+        unwanted = "\n".join(write.unwanted)
+        batch.payloads.append({"run_id": run_id, "kind": PayloadKind.UNWANTED, "data": unwanted})
     _gather_outcome(d, batch, run_id, write)
 
 
@@ -264,7 +278,8 @@ def _gather_outcome(d: Dialect, batch: _Batch, run_id: Any, write: Write) -> Non
             leave(Status.CANCELLED)
             if error is not None:
                 payload(PayloadKind.ERROR, encode(error))
-        case Released():
+        case Released() | Paused():
+            # The statement makes it paused where that is still asked for.
             leave(Status.QUEUED)
         case Blocked(reason, text, fingerprint):
             leave(Status.BLOCKED, reason, fingerprint)

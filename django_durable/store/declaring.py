@@ -35,6 +35,8 @@ class Declared:
     jitter: float = 0
     enabled: bool = True
     problem: str = ""
+    former: tuple[Key, ...] = ()
+    """The keys that it had under the names that its workflow had."""
 
     @property
     def key(self) -> Key:
@@ -50,18 +52,23 @@ def declare(
     interval: float,
     grace: float,
 ) -> list[int]:
-    """Bring the rows of these apps in line with their code; the ids of the declared ones.
+    """Bring the rows of these apps in line with their code; the ids of those that it may fire.
 
     ``replaces``: changed definitions are written (at a worker's start; two versions of the code must not write in
     turns). Every ``interval`` seconds a worker confirms its rows; one of these apps that nobody has confirmed for
     ``grace`` seconds is stale and removed. Rows of other apps and of the operator are never touched.
+
+    The row of a workflow that was renamed stays one row, so that each instant fires once: as long as a worker with the
+    code of before confirms it, it is that one's, and both fire it; then it is taken over, with its plan.
     """
     wanted = {one.key: one for one in declared}
     rows = _owned(db, wanted, app_labels)
-    missing = [wanted[key] for key in sorted(wanted) if key not in rows]
-    if missing:
+    former = _former(wanted, rows)
+    missing = [wanted[key] for key in sorted(wanted) if key not in rows and wanted[key] not in former.values()]
+    if missing or _take_over(db, {rows[key].pk: one for key, one in former.items()}, grace):
         _insert(db, missing)
         rows = _owned(db, wanted, app_labels)
+        former = _former(wanted, rows)
     mine = {key: row for key, row in rows.items() if key in wanted}
     if replaces:
         changed = [row.pk for key, row in mine.items() if _differs(row, wanted[key])]
@@ -69,17 +76,42 @@ def declare(
     ids = sorted(row.pk for row in mine.values())
     if ids:
         db.rows(sql.confirm(db.dialect), ids=db.dialect.list(ids), seconds=interval)
-    _remove_stale(db, [row.pk for key, row in rows.items() if key not in wanted], grace)
-    return ids
+    _remove_stale(db, [row.pk for key, row in rows.items() if key not in wanted and key not in former], grace)
+    return sorted({*ids, *(rows[key].pk for key in former)})
+
+
+def _former(wanted: Mapping[Key, Declared], rows: Mapping[Key, Schedule]) -> dict[Key, Declared]:
+    """The rows that are still stored under a former key, with what they are now: one for each that has no row."""
+    found = {}
+    for one in wanted.values():
+        key = next((key for key in one.former if key in rows and key not in wanted), None)
+        if key is not None and one.key not in rows:
+            found[key] = one
+    return found
+
+
+def _take_over(db: Database, former: Mapping[int, Declared], grace: float) -> bool:
+    """Give those of these rows that no code of before confirms any more their new names; whether there was one."""
+    if not former:
+        return False
+    with db.transaction():
+        ids = db.dialect.list(former)
+        stale = [pk for (pk,) in db.rows(sql.find_stale(db.dialect), ids=ids, seconds=grace)]
+        now = database_now(db)
+        for row in Schedule.objects.using(db.alias).filter(pk__in=stale):
+            one = former[row.pk]
+            logger.info("schedule=%s of %s is now %s of %s", row.name, row.workflow, one.name, one.workflow)
+            row.workflow, row.name = one.key
+            _apply(row, one, now).save(using=db.alias, update_fields=("workflow", "name", *WRITTEN))
+    return bool(stale)
 
 
 def _owned(db: Database, wanted: Mapping[Key, Declared], app_labels: Collection[str]) -> dict[Key, Schedule]:
     """Rows of these apps. A row of another app whose workflow is declared here moved with it, and changes hands."""
+    keys = {key for one in wanted.values() for key in (one.key, *one.former)}
     rows = Schedule.objects.using(db.alias).exclude(app_label="")
     return {
-        (row.workflow, row.name): row
-        for row in rows
-        if row.app_label in app_labels or (row.workflow, row.name) in wanted
+        (row.workflow, row.name): row for row in rows if row.app_label in app_labels or (row.workflow, row.name) in keys
     }
 
 

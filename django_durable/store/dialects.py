@@ -52,15 +52,32 @@ class PostgreSQL:
         """``parameter`` (a list of texts) as a table with the column ``name``."""
         return f"unnest(%({parameter})s::text[]) AS {alias}(name)"
 
-    def first_runs(self, where: str, order: str) -> str:
+    def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
         """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there."""
         return f"""CROSS JOIN LATERAL (
             SELECT r.id, r.queue, r.priority, r.queued_at, r.wake_at FROM django_durable_run r
-            WHERE {where} ORDER BY {order} LIMIT %(limit)s {self.lock}) AS r"""
+            WHERE {where} ORDER BY {order} LIMIT %(limit)s {self.lock if locks else ""}) AS r"""
 
     def begins_with(self, column: str, prefix: str) -> str:
         """As Django writes ``startswith`` in an index's condition: else the index would not be used."""
         return f"{column} LIKE '{prefix}%%'"
+
+    def is_line_of(self, name: str, lines: str) -> str:
+        """Whether ``name`` is a whole line of the text ``lines``."""
+        return f"{name} = ANY(string_to_array({lines}, chr(10)))"
+
+    def text(self, parameter: str) -> str:
+        """``parameter`` as a text, where nothing else in the statement says so."""
+        return f"%({parameter})s::text"
+
+    def lies_within(self, column: str, low: str, high: str) -> str:
+        """Whether a text is at least ``low`` and less than ``high`` byte by byte, whatever the database's collation:
+        so that an index of patterns serves it."""
+        return f"({column} ~>=~ ({low}) AND {column} ~<~ ({high}))"
+
+    def last_first(self, column: str) -> str:
+        """The order of ``lies_within``, backwards."""
+        return f"{column} USING ~>~"
 
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         """``parameter`` (JSON array of objects) as a table with these columns; one parameter, however many rows."""
@@ -96,6 +113,13 @@ class PostgreSQL:
 
     def restore_waits(self) -> str:
         return "SELECT set_config('lock_timeout', %(before)s, true)"
+
+    def forbid_writes(self, is_nested: bool) -> str:
+        """In a transaction, before anything else; it ends with it. One of its own sees one moment only."""
+        return "SET TRANSACTION " + ("READ ONLY" if is_nested else "ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    def allow_writes(self) -> str:
+        return ""
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
@@ -155,13 +179,25 @@ class SQLite:
     def names(self, parameter: str, alias: str) -> str:
         return f"(SELECT value AS name FROM json_each(%({parameter})s)) AS {alias}"
 
-    def first_runs(self, where: str, order: str) -> str:
+    def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
         # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs.
         return f"""CROSS JOIN django_durable_run AS r ON r.id IN (
             SELECT r.id FROM django_durable_run r WHERE {where} ORDER BY {order} LIMIT %(limit)s)"""
 
     def begins_with(self, column: str, prefix: str) -> str:
         return f"{column} LIKE '{prefix}%%' ESCAPE '\\'"
+
+    def is_line_of(self, name: str, lines: str) -> str:
+        return f"instr(char(10) || {lines} || char(10), char(10) || {name} || char(10)) > 0"
+
+    def text(self, parameter: str) -> str:
+        return f"%({parameter})s"
+
+    def lies_within(self, column: str, low: str, high: str) -> str:
+        return f"({column} >= ({low}) AND {column} < ({high}))"
+
+    def last_first(self, column: str) -> str:
+        return f"{column} DESC"
 
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
@@ -182,6 +218,13 @@ class SQLite:
 
     def restore_waits(self) -> str:
         return ""
+
+    def forbid_writes(self, is_nested: bool) -> str:
+        # After BEGIN, which may take the write lock; the connection stays so until it is taken back.
+        return "PRAGMA query_only = 1"
+
+    def allow_writes(self) -> str:
+        return "PRAGMA query_only = 0"
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False

@@ -13,6 +13,7 @@ from django.db.models.functions import StrIndex
 
 from ..core.states import BlockReason, PayloadKind, Status
 from ..models import Payload, Run
+from ..models.run import IS_QUEUED
 from ..queues.ready import Ready
 from .clock import DatabaseNow
 from .database import Database
@@ -39,7 +40,7 @@ def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: f
         since = DatabaseNow(ago=patience)
         # A claim from the database takes what is due as it is: nobody queues such runs there.
         due = Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lte=since)
-        startable = Run.objects.filter(Q(status=Status.QUEUED, queued_at__lte=since) | due)
+        startable = Run.objects.filter(IS_QUEUED & Q(queued_at__lte=since) | due)
         runs = locked_now(db, startable.exclude(workflow__in=list(known)), limit)
         cancelling = [run for run in runs if run.cancel_requested_at is not None]
         blocked = [run for run in runs if run.cancel_requested_at is None]

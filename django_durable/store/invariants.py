@@ -35,6 +35,7 @@ INVARIANTS = (
     Invariant("I8", "A path occurs once in a run's journal.", sql.paths),
     Invariant("I13", "An unexpired idempotency key has one run.", sql.keys, walks=KEYS),
     Invariant("I18", "The parent of a live attached child exists.", sql.parents),
+    Invariant("I18b", "A cancelled parent has no attached child that goes on.", sql.cancelled_parents, needs_age=True),
     Invariant(
         "I22", "A waiting run has something to wake it, and nothing that should have.", sql.waits, needs_age=True
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import sha256
 from uuid import UUID
 
@@ -43,3 +44,21 @@ def take_key(
             return taken
         if db.rows(sql.take_over_from(d), gone=d.key(taken.run_id), **values):
             return None
+
+
+def give_back(db: Database, workflows: Collection[str], key_hash: str, run_id: UUID) -> None:
+    """Free the key under these names again, in the transaction that took it for ``run_id``."""
+    if workflows:
+        taken = IdempotencyKey.objects.using(db.alias).filter(workflow__in=workflows, key_hash=key_hash)
+        taken.filter(run_id=run_id).delete()
+
+
+def free_key(db: Database, taken: IdempotencyKey) -> bool:
+    """Free the key from the run that has it, under every name that it was taken under; False: another has it by now.
+
+    Needs a transaction: until that ends, whoever else asks for the key waits. The DELETE waits for whoever has it under
+    way, and is guarded by the run: of two who free it, one does.
+    """
+    same = IdempotencyKey.objects.using(db.alias).filter(key_hash=taken.key_hash, run_id=taken.run_id)
+    deleted, _ = same.delete()
+    return deleted > 0

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from ..conf import durable_settings
 from .database import Database, as_json
+from .sql import limits
 from .sql import pruning as sql
 
 FIRST = UUID(int=0)
@@ -91,6 +92,7 @@ def prune(
     pruned.idempotency_keys = _prune_rows(db, "idempotencykey", sql.find_keys(d), dry_run, limit=most)
     pruned.workers = _prune_rows(db, "worker", sql.find_workers(d), dry_run, limit=most, seconds=DAY)
     pruned.fires = _prune_rows(db, "fire", sql.find_fires(d), dry_run, limit=most, seconds=keep.default)
+    _prune_rows(db, "limit", limits.find_idle(d), dry_run, limit=most, seconds=DAY)
     return pruned
 
 

@@ -16,14 +16,21 @@ from .sql import leases, waits
 
 
 class Taken(NamedTuple):
-    """A run whose lease was taken away; ``status`` is queued, or after too many crashes blocked, or cancelled where
-    it had been asked to stop. ``woken``: its parent, where that waited for this end."""
+    """A run whose lease was taken away; ``status`` is queued, or paused where that was asked for, or after too many
+    crashes blocked, or cancelled where it had been asked to stop. ``woken``: its parent, where that waited for that."""
 
     ready: Ready
     status: str
     suspect: bool
     workflow: str
     woken: Sequence[Ready] = ()
+
+
+class Asked(NamedTuple):
+    """What somebody wants of a run that is being worked on."""
+
+    cancel: bool = False
+    pause: bool = False
 
 
 def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
@@ -53,6 +60,21 @@ def _wake(db: Database, run_id: UUID, *, skips: bool) -> list[Ready] | None:
         return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
 
 
+def try_wake_parent(db: Database, parent_id: UUID, path: str) -> list[Ready] | None:
+    """As ``try_wake``, for the parent of a child at ``path`` that is over, after the commit of that.
+
+    Where a sibling of the same map lives, the parent is left alone, and its row is not even locked: ten thousand
+    children would each write to it. No wake is lost: of all their commits one is visible last, and whoever made that
+    one looks after it and sees no other alive. Two that end together may both come to that: then the parent's lock
+    decides, and the second finds it awake. A path that is no map's may look like an item's (of a call with a key):
+    such children are waited for one by one, and none is left to another.
+    """
+    of_map, is_item, _ = path.rpartition("[")
+    if is_item and db.rows(waits.live_sibling(db.dialect), id=db.dialect.key(parent_id), map=of_map):
+        return []
+    return try_wake(db, parent_id)
+
+
 def wake_parents(db: Database, parents: Iterable[UUID | None]) -> list[Ready]:
     """Wake the parents (if any) of runs that are over, after the commit of that.
 
@@ -76,10 +98,13 @@ def sweep(db: Database, limit: int) -> list[Ready]:
     return [ready for row in found for ready in try_wake(db, db.dialect.read_key(row[0])) or []]
 
 
-def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, bool]:
-    """Extend our leases by ``lease`` seconds from now: the tokens renewed, each with whether its run is to cancel."""
+def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, Asked]:
+    """Extend our leases by ``lease`` seconds from now: the tokens renewed, each with what is asked of its run."""
     rows = db.rows(leases.renew(db.dialect), claims=claim_rows(db.dialect, held), lease=float(lease))
-    return {db.dialect.read_key(token): cancelled_at is not None for token, cancelled_at in rows}
+    return {
+        db.dialect.read_key(token): Asked(cancelled_at is not None, cancelled_at is None and paused_at is not None)
+        for token, cancelled_at, paused_at in rows
+    }
 
 
 def find_lapsed(db: Database, limit: int) -> dict[UUID, UUID]:

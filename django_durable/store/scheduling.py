@@ -14,12 +14,13 @@ from ..core.journal import NewRun
 from ..models import Run, Schedule
 from ..queues.ready import Ready
 from . import transitions
-from .auditing import Verb, audit
+from .auditing import Verb
 from .database import Database, Row
 from .sql import schedules as sql
 from .starting import start_runs
 
-FIRED, MANUAL, OVERLAPS, MISSED = "fired", "manual", "skipped: overlap", "skipped: missed"
+FIRED, MANUAL, BACKFILLED = "fired", "manual", "backfilled"
+OVERLAPS, MISSED = "skipped: overlap", "skipped: missed"
 RESUMABLE_SECONDS = 86400.0
 """How long a schedule keeps an eye on a run of its own that failed or was cancelled: it may be resumed."""
 
@@ -151,6 +152,16 @@ def make_plan(schedule: Schedule, due: datetime | None, now: datetime, *, grace:
     return Plan(instants, next_fire(*rule, instants[-1] if instants else now), missed)
 
 
+def plan_anew(row: Schedule, now: datetime) -> None:
+    """Set ``next_fire_at`` and ``problem`` of a row that was made or changed; does not save it."""
+    row.next_fire_at, row.problem = None, ""
+    if row.enabled:
+        try:
+            row.next_fire_at = make_plan(row, None, now, grace=timedelta(0), limit=1).next
+        except Exception as error:  # as in fire(): this row's problem alone
+            row.problem = problem_of(error)
+
+
 def delay_of(schedule: Schedule, instant: datetime) -> float:
     """Seconds of jitter, the same for one instant whoever fires it."""
     text = f"{schedule.workflow}\n{schedule.name}\n{instant.timestamp()}"
@@ -212,9 +223,9 @@ class _Firing:
 
 
 def insert_fire(
-    db: Database, schedule_id: int, scheduled_for: datetime | None, outcome: str, run_id: UUID | None = None
-) -> datetime | None:
-    """The one fire of this instant (None: of now); the instant, or None where it has fired before."""
+    db: Database, schedule_id: int, scheduled_for: datetime, outcome: str, run_id: UUID | None = None
+) -> bool:
+    """Write the one fire of this instant; False where it has fired before."""
     d = db.dialect
     rows = db.rows(
         sql.insert_fire(d),
@@ -224,43 +235,4 @@ def insert_fire(
         outcome=outcome,
         is_open=run_id is not None,
     )
-    return _instant(db, rows[0][0]) if rows else None
-
-
-# --- by hand ---------------------------------------------------------------------------------
-
-
-def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tuple[datetime, list[Ready]]:
-    """Start ``run`` as a fire of this moment, whatever ``overlap`` says; the next regular instant stays."""
-    with db.transaction():
-        now = insert_fire(db, schedule.pk, None, MANUAL, run.id)
-        while now is None:  # somebody else's, at the same microsecond (or millisecond, on SQLite)
-            now = insert_fire(db, schedule.pk, None, MANUAL, run.id)
-        ready = start_runs(db, [run])
-        audit(db, [(run.id, "")], "fire", by)
-    return now, ready
-
-
-def switch(db: Database, schedule_id: int, *, enabled: bool) -> Schedule:
-    """Turn a schedule on or off. On: it is planned anew from now, what it missed while it was off is not made up for.
-
-    Raises Schedule.DoesNotExist.
-    """
-    with db.transaction():
-        row = Schedule.objects.using(db.alias).select_for_update(no_key=True).get(pk=schedule_id)
-        if enabled and row.enabled and row.next_fire_at is not None and not row.problem:
-            return row
-        row.enabled = enabled
-        plan_anew(row, database_now(db))
-        row.save(using=db.alias, update_fields=["enabled", "next_fire_at", "problem"])
-    return row
-
-
-def plan_anew(row: Schedule, now: datetime) -> None:
-    """Set ``next_fire_at`` and ``problem`` of a row that was made or changed; does not save it."""
-    row.next_fire_at, row.problem = None, ""
-    if row.enabled:
-        try:
-            row.next_fire_at = make_plan(row, None, now, grace=timedelta(0), limit=1).next
-        except Exception as error:  # as in fire(): this row's problem alone
-            row.problem = problem_of(error)
+    return bool(rows)

@@ -30,6 +30,7 @@ def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
         "parent_path": run.parent_path,
         "root_id": d.key(run.root_id or run.id),
         "detached": run.detached,
+        "limit_key": run.limit_key,
         "input": run.input,
     }
 
@@ -50,7 +51,7 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
                 db.rows(statement, **parameters)
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
-    return [Ready(run.id, run.queue, run.priority) for run in runs if is_soon(_delay(run))]
+    return [Ready(run.id, run.queue, run.priority, run.limit_key) for run in runs if is_soon(_delay(run))]
 
 
 def is_soon(seconds: float) -> bool:

@@ -1,16 +1,21 @@
-"""Children that nobody waits for any more: a branch that lost a race had started them."""
+"""Children that nobody waits for any more: a branch that lost a race had started them.
+
+The commit that makes them unwanted says so in a payload of their parent's, one path a line, which goes when they are
+cancelled. Whatever becomes of the process in between, the sweep finds that note, and finds nothing where there is none:
+it need not ask ten thousand healthy children whether somebody still wants them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from ..core.states import LIVE
+from ..core.states import LIVE, PayloadKind
 from ..exceptions import RunLocked
-from ..models import Run
+from ..models import Payload, Run
 from ..queues.ready import Ready
 from .auditing import Verb
 from .database import Database
@@ -18,25 +23,43 @@ from .sql import waits
 from .transitions import as_ready, cancel
 
 LOST = Verb(reason="its branch lost a race")
+BATCH = 500
+"""Children whose rows one transaction locks, their descendants aside."""
 
 
-def cancel_unwanted(db: Database, parent_id: UUID, paths: Collection[str]) -> list[Ready]:
+def cancel_unwanted(db: Database, parent_id: UUID, paths: Sequence[str]) -> list[Ready]:
     """Cancel the live, attached children at ``paths`` (a child's, or that of a map); those that are to be queued.
 
     Raises RunLocked. The sweep comes back to those that this did not reach.
     """
-    there = Q(parent_path__in=list(paths))
-    for path in paths:
+    ready: list[Ready] = []
+    unwanted = _unwanted(db, parent_id, paths)
+    while found := list(unwanted.values_list("pk", flat=True)[:BATCH]):
+        ready += as_ready(cancel(db, found, LOST).queued)
+    # Unless another race has added to it: whoever has read all of it may take it away.
+    note = Payload.objects.using(db.alias).filter(run_id=parent_id, kind=PayloadKind.UNWANTED)
+    note.filter(data="\n".join(paths)).delete()
+    return ready
+
+
+def _unwanted(db: Database, parent_id: UUID, paths: Sequence[str]) -> QuerySet[Run]:
+    there = Q(parent_path__in=set(paths))
+    for path in set(paths):
         there |= Q(parent_path__startswith=f"{path}[")
     children = Run.objects.using(db.alias).filter(there, parent_id=parent_id, status__in=LIVE, detached=False)
-    found = list(children.values_list("pk", flat=True))
-    return as_ready(cancel(db, found, LOST).queued) if found else []
+    return children.filter(cancel_requested_at=None).order_by("pk")
 
 
-def sweep_unwanted(db: Database, limit: int) -> list[Ready]:
+def find_unwanted(db: Database, limit: int) -> dict[UUID, list[str]]:
+    """Parents and paths whose children should be cancelled; as a rule somebody is just about to."""
+    rows = db.rows(waits.find_unwanted(), limit=limit)
+    return {db.dialect.read_key(run_id): data.split("\n") for run_id, data in rows}
+
+
+def cancel_all_unwanted(db: Database, found: dict[UUID, list[str]]) -> list[Ready]:
     """Cancel those that a dead process left; one whose row somebody holds is left for the next sweep."""
     ready: list[Ready] = []
-    for row in db.rows(waits.find_unwanted(db.dialect), limit=limit):
+    for parent_id, paths in found.items():
         with suppress(RunLocked):
-            ready += as_ready(cancel(db, [db.dialect.read_key(row[0])], LOST).queued)
+            ready += cancel_unwanted(db, parent_id, paths)
     return ready

@@ -13,12 +13,14 @@ from ..conf import durable_settings
 from ..core.clock import DatabaseClock
 from ..core.ids import uuid7
 from ..core.outcomes import Lost
+from ..core.registry import limits
 from ..core.states import LIVE
 from ..executor.async_attempt import arun_attempt
 from ..executor.sync_attempt import run_attempt
 from ..store import recovery
 from ..store.claiming import Claim, Claimant, claim_next, claim_suspect
 from ..store.database import Database
+from ..store.limiting import KeyWalk, claim_limited
 from ..worker import announcing
 from ..workflows.registry import get_workflow
 from .committing import AttemptCommit
@@ -42,10 +44,14 @@ def next_turn(db: Database, known: tuple[str, ...]) -> Turn | None:
     queues = _queues(db)
     if not queues:
         return None
-    who = Claimant(uuid7(), queues, known)
+    who, walk = Claimant(uuid7(), queues, known, limits()), KeyWalk()
     if claims := claim_next(db, who, 1, lease=LEASE_SECONDS, time=DatabaseClock()):
         return Turn(who.id, claims[0], is_suspect=False)
+    if claims := claim_limited(db, who, 1, walk, lease=LEASE_SECONDS, time=DatabaseClock()):
+        return Turn(who.id, claims[0], is_suspect=False)
     if claims := claim_suspect(db, who, lease=LEASE_SECONDS, time=DatabaseClock()):
+        return Turn(who.id, claims[0], is_suspect=True)
+    if claims := claim_limited(db, who, 1, walk, lease=LEASE_SECONDS, time=DatabaseClock(), suspect=True):
         return Turn(who.id, claims[0], is_suspect=True)
     return None
 

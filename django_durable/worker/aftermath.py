@@ -64,6 +64,7 @@ class Aftermath:
         if write.unwanted and not receipt.is_lost:
             self._notifier.cancel(lease.run_id, write.unwanted)
         if (claim := self._slots.claim_of(lease)) is not None:
+            self._release(claim, receipt)
             self._announce(claim, write, receipt)
 
     def in_doubt(self, lease: Lease, write: Write) -> None:
@@ -76,6 +77,7 @@ class Aftermath:
         if receipt is None:
             return
         self._notify(receipt)
+        self._release(claim, receipt)
         if receipt.status is not None:
             self._announce(claim, write, receipt)
 
@@ -83,7 +85,11 @@ class Aftermath:
         if receipt.ready:
             self._notifier.push(receipt.ready)
         if receipt.parent_id is not None and receipt.status in TERMINAL:
-            self._notifier.wake(receipt.parent_id)
+            self._notifier.wake_parent(receipt.parent_id, receipt.parent_path)
+
+    def _release(self, claim: Claim, receipt: Receipt) -> None:
+        if claim.limit_key is not None and receipt.status is not None:
+            self._notifier.release(claim.limit_key)
 
     def _announce(self, claim: Claim, write: Write, receipt: Receipt) -> None:
         if wants_logging(write, receipt):

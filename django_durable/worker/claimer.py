@@ -28,6 +28,7 @@ from ..store.claiming import (
     seconds_to_next_due,
 )
 from ..store.database import PrivateDatabase
+from ..store.limiting import KeyWalk, claim_hinted, claim_limited
 from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
@@ -36,6 +37,8 @@ HELD_SECONDS = 0.02
 """How long after a claim that skipped a held row the id is tried once more; after that the sweep finds the run."""
 GATHER_SECONDS = 0.002
 """How long a busy claimer waits for a few slots to come free together: claims are cheaper by the batch."""
+UNLIMITED_SECONDS = 60.0
+"""How often code without a limit asks for runs that were started when it had one."""
 SWEPT_PART = 8
 """One in so many free slots goes to the oldest runs when a sweep is due and the lists are long."""
 
@@ -69,6 +72,9 @@ class Claimer:
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._swept = 0
         """How many runs the last sweep took from under the list; 0: no sweep, or the backlog is over."""
+        self._keys = KeyWalk()
+        self._limited_first = False
+        self._next_without_limit = 0.0
         self._unstarted: list[Lease] = []
         """Claims that are to be handed back."""
         self._stop = threading.Event()
@@ -134,6 +140,9 @@ class Claimer:
             return count
         lease = durable_settings().LEASE_SECONDS
         claims = self._take(lambda: claim_ids(self._db, self._who, ids, lease=lease, time=self._time)) if ids else []
+        left = list(set(ids) - {claim.run_id for claim in claims})
+        if left and self._who.limits:
+            claims += self._take(lambda: claim_hinted(self._db, self._who, left, lease=lease, time=self._time))
         self._again = list(set(ids) - {claim.run_id for claim in claims} - set(again))
         count += len(claims)
         # An id that cannot be claimed may be one that comes due soon: the database knows when. In a backlog it is
@@ -158,16 +167,47 @@ class Claimer:
         lease = settings.LEASE_SECONDS
         claims = self._take(lambda: claim_oldest(self._db, self._who, few, lease=lease, time=self._time))
         self._swept = len(claims)
+        if self._who.limits and free > self._swept:
+            self._swept += self._take_limited(min(few, free - self._swept))
         if self._swept:
             self._next_look = clock.monotonic() + settings.REAP_SECONDS * random.uniform(0.9, 1.1)
         return self._swept
 
     def _look(self, room: int) -> int:
         """Ask the database itself: the only source of the database queue, the sweep for ids that Redis lost."""
-        lease = durable_settings().LEASE_SECONDS
-        count = len(self._take(lambda: claim_next(self._db, self._who, room, lease=lease, time=self._time)))
+        count = self._take_both(room) if self._who.limits else self._take_next(room)
+        if not self._who.limits and count < room and clock.monotonic() >= self._next_without_limit:
+            # Code without a limit asks now and then: what was started under one of before must not wait for ever.
+            count += self._take_limited(room - count)
         if count < room:
             self._next_look = clock.monotonic() + self._seconds_to_look()
+        return count
+
+    def _take_both(self, room: int) -> int:
+        """Runs with and without a limit take turns in being first, with half of the room: no backlog starves others."""
+        self._limited_first = not self._limited_first
+        first, second = self._take_next, self._take_limited
+        if self._limited_first:
+            first, second = second, first
+        half = (room + 1) // 2
+        count = taken = first(half)
+        if count < room:
+            count += second(room - count)
+        if taken == half and count < room:
+            count += first(room - count)
+        return count
+
+    def _take_next(self, room: int) -> int:
+        lease = durable_settings().LEASE_SECONDS
+        return len(self._take(lambda: claim_next(self._db, self._who, room, lease=lease, time=self._time)))
+
+    def _take_limited(self, room: int) -> int:
+        lease = durable_settings().LEASE_SECONDS
+        count = len(
+            self._take(lambda: claim_limited(self._db, self._who, room, self._keys, lease=lease, time=self._time))
+        )
+        if not count:
+            self._next_without_limit = clock.monotonic() + UNLIMITED_SECONDS
         return count
 
     def _take(self, claim: Callable[[], list[Claim]]) -> list[Claim]:
@@ -205,7 +245,9 @@ class Claimer:
     def _claim_suspect(self) -> int:
         settings = durable_settings()
         lease = settings.LEASE_SECONDS
-        claims = self._take(lambda: claim_suspect(self._db, self._who, lease=lease, time=self._time))
+        claims = self._take(lambda: claim_suspect(self._db, self._who, lease=lease, time=self._time)) or self._take(
+            lambda: claim_limited(self._db, self._who, 1, self._keys, lease=lease, time=self._time, suspect=True)
+        )
         if not claims:
             self.is_idle.set()
             self._stop.wait(min(settings.POLL_SECONDS, 0.5))

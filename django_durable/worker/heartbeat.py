@@ -73,7 +73,8 @@ class Heartbeat:
         for lease in leases:
             if lease.token in renewed:
                 lease.renew(ends)
-                lease.cancel_requested |= renewed[lease.token]
+                asked = renewed[lease.token]
+                lease.hear(cancelling=asked.cancel, pausing=asked.pause)
         if missing:
             # Not renewed: finished meanwhile, held by somebody (then the next beat comes in time), or lost.
             kept = still_held(self._db, missing)

@@ -22,6 +22,7 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 OF_STATUS: dict[str, int] = {
     Status.SUCCEEDED: logging.INFO,
     Status.CANCELLED: logging.INFO,
+    Status.PAUSED: logging.INFO,
     Status.FAILED: logging.ERROR,
     Status.BLOCKED: logging.ERROR,
 }
@@ -53,7 +54,7 @@ def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:
             logger.error(line, *about.values(), claim.attempt, _short(error), extra=about)
         case Blocked(reason, text) if receipt.status == Status.BLOCKED:
             logger.error("blocked run=%s workflow=%s reason=%s: %s", *about.values(), reason, text, extra=about)
-        case _ if receipt.status in (Status.SUCCEEDED, Status.CANCELLED):
+        case _ if receipt.status in (Status.SUCCEEDED, Status.CANCELLED, Status.PAUSED):
             line = "%s run=%s workflow=%s attempt=%d"
             logger.info(line, receipt.status, *about.values(), claim.attempt, extra=about)
 

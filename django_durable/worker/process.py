@@ -14,6 +14,7 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.outcomes import Outcome
+from ..core.registry import limits
 from ..exceptions import UnknownWorkflow
 from ..executor.deadline import watchdog
 from ..queues.current import current_queue
@@ -65,7 +66,7 @@ class WorkerProcess:
         """Whether it ends because its options say so, and not because it was told to drain."""
         self._queue = current_queue()
         self._slots = Slots(1 if options.isolated else options.concurrency)
-        self._who = Claimant(worker_id, options.queues, tuple(workflows()))
+        self._who = Claimant(worker_id, options.queues, tuple(workflows()), limits())
         self._db = PrivateDatabase()
         self._aftermath = Aftermath(self._queue, self._slots)
         self._committer = Committer(

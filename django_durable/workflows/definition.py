@@ -18,6 +18,8 @@ from ..core.executing import is_executing
 from ..core.flow import RunInfo
 from ..core.ids import uuid7
 from ..core.journal import NewRun
+from ..core.limits import make_limit_key
+from ..core.names import check_name
 from ..core.sleeps import seconds_of
 from ..core.stepping import running_step
 from ..exceptions import ContextMisuse, WorkflowDefinitionError
@@ -46,6 +48,8 @@ class Workflow(Generic[P, R]):
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise WorkflowDefinitionError(f"{fn.__qualname__} is a generator; a workflow is a plain or async function.")
         self.signature = Signature(fn)
+        if options.concurrency_key is not None:
+            self.signature.check_takes_input("concurrency_key", options.concurrency_key)
         update_wrapper(self, fn)
 
     def __call__(self, ctx: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -63,6 +67,31 @@ class Workflow(Generic[P, R]):
     def name(self) -> str:
         """The name that runs are stored under: as given, else ``<app label>.<function>``."""
         return self.options.name or f"{self.app_label}.{self.fn.__name__}"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that it had: runs that were started under them go on with this function."""
+        return tuple(self.options.aliases)
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """How many runs with one ``limit_key`` may be worked on at a time; None: any number."""
+        return self.options.max_concurrency
+
+    def limit_key(self, text: str) -> str | None:
+        """With which runs one with this input (as stored) shares the limit; None where there is none.
+
+        Raises InvalidName, and whatever ``concurrency_key`` raises.
+        """
+        options = self.options
+        if options.max_concurrency is None:
+            return None
+        # While a rename is deployed, code of before starts runs as well: their limit is one.
+        name = next(iter(options.aliases), self.name)
+        if options.concurrency_key is None:
+            return make_limit_key(name)
+        key = options.concurrency_key(**self.signature.keywords(self.name, text))
+        return make_limit_key(name, check_name("concurrency key", key))
 
     @cached_property
     def app_label(self) -> str:
@@ -142,6 +171,7 @@ class Workflow(Generic[P, R]):
             run.run_at = options.run_after
         elif options.run_after is not None:
             run.run_after = seconds_of(options.run_after, "run_after")
+        run.limit_key = self.limit_key(run.input)
         timeout = self.options.timeout if options.timeout is None else options.timeout
         if timeout is not None:
             run.deadline_after = seconds_of(timeout, "timeout")

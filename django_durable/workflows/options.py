@@ -16,6 +16,7 @@ from ..exceptions import RunFailed, WorkflowDefinitionError
 
 _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 Seconds = timedelta | float
+MAX_CONCURRENCY = 1_000_000
 
 
 def check_queue(queue: object) -> None:
@@ -30,6 +31,26 @@ def check_priority(priority: object) -> None:
         raise TypeError(f"priority must be an integer from -100 to 100, not {priority!r}.")
 
 
+def _check_aliases(name: str | None, aliases: object) -> None:
+    if not isinstance(aliases, list | tuple):
+        raise TypeError(f"aliases must be a list of names, not {aliases!r}.")
+    for alias in aliases:
+        check_name("alias", alias)
+    if len({name, *aliases}) <= len(aliases):
+        raise ValueError(f"aliases must be other names than {name!r}, each given once, not {aliases!r}.")
+
+
+def _check_limit(max_concurrency: object, concurrency_key: object) -> None:
+    if max_concurrency is not None and (
+        type(max_concurrency) is not int or not 1 <= max_concurrency <= MAX_CONCURRENCY
+    ):
+        raise TypeError(f"max_concurrency must be an integer from 1 to {MAX_CONCURRENCY}, not {max_concurrency!r}.")
+    if concurrency_key is not None and not callable(concurrency_key):
+        raise TypeError(f"concurrency_key must be callable, not {concurrency_key!r}.")
+    if concurrency_key is not None and max_concurrency is None:
+        raise TypeError("concurrency_key says whose runs max_concurrency counts together: give that as well.")
+
+
 def default_name(workflow: str, number: int) -> str:
     """The name of a workflow's first, second … schedule that was given none; no expression in it, which may change."""
     return workflow if number == 1 else f"{workflow[: NAME_MAX - 6]} {number}"
@@ -40,10 +61,13 @@ class WorkflowOptions:
     """What ``@durable_workflow(...)`` was told; the words are those of docs/workflows.md."""
 
     name: str | None = None
+    aliases: Sequence[str] = ()
     queue: str = "default"
     priority: int = 0
     retry: Retry = field(default_factory=Retry)
     step_retry: Retry = field(default_factory=Retry)
+    max_concurrency: int | None = None
+    concurrency_key: Callable[..., str] | None = None
     timeout: Seconds | None = None
     cron: str | Cron | Sequence[str | Cron] | None = None
     on_failure: Callable[[RunFailed], Any] | None = None
@@ -55,11 +79,13 @@ class WorkflowOptions:
         try:
             if self.name is not None:
                 check_name("workflow", self.name)
+            _check_aliases(self.name, self.aliases)
             check_queue(self.queue)
             check_priority(self.priority)
             for what in ("retry", "step_retry"):
                 if not isinstance(getattr(self, what), Retry):
                     raise TypeError(f"{what} must be a Retry, not {getattr(self, what)!r}.")
+            _check_limit(self.max_concurrency, self.concurrency_key)
             for what in ("timeout", "retention"):
                 if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
                     raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")
@@ -106,8 +132,8 @@ class StartOptions:
             seconds_of(self.run_after, "run_after")
         if self.idempotency_key is not None:
             check_name("idempotency key", self.idempotency_key)
-        if self.on_conflict not in ("return", "reject"):
-            raise TypeError(f'on_conflict is "return" or "reject" in this version, not {self.on_conflict!r}.')
+        if self.on_conflict not in ("return", "reject", "replace"):
+            raise TypeError(f'on_conflict is "return", "reject" or "replace", not {self.on_conflict!r}.')
         for what in ("idempotency_ttl", "timeout"):
             if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
                 raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
 
 
 def workflows() -> dict[str, Workflow[Any, Any]]:
-    """All workflows by name. Raises DuplicateWorkflow; needs Django's apps to be ready."""
+    """All workflows by name and by alias. Raises DuplicateWorkflow; needs Django's apps to be ready."""
     return cast("dict[str, Workflow[Any, Any]]", definitions())
 
 
+def declared() -> dict[str, Workflow[Any, Any]]:
+    """All workflows, each once, under the name that it has now. Raises DuplicateWorkflow."""
+    return {name: workflow for name, workflow in workflows().items() if name == workflow.name}
+
+
 def get_workflow(name: str) -> Workflow[Any, Any]:
-    """The workflow called ``name``. Raises UnknownWorkflow, with names that are close."""
+    """The workflow that is, or was, called ``name``. Raises UnknownWorkflow, with names that are close."""
     known = workflows()
     if name not in known:
         raise UnknownWorkflow(name, difflib.get_close_matches(name, known, n=3))

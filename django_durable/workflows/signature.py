@@ -43,6 +43,35 @@ class Signature:
 
     def read(self, workflow: str, text: str) -> tuple[tuple[Any, ...], Arguments]:
         """Positional and keyword arguments from stored text. Raises PayloadUndecodable, InvalidInput."""
+        bound = self._bind(workflow, text)
+        return bound.args, bound.kwargs
+
+    def keywords(self, workflow: str, text: str) -> Arguments:
+        """Every parameter by name from stored text, defaults too: for functions that look at the input.
+
+        Raises as ``read`` does.
+        """
+        named = dict(self._bind(workflow, text).arguments)
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                named |= named.pop(name)
+        return named
+
+    def check_takes_input(self, what: str, fn: Callable[..., Any]) -> None:
+        """Raise WorkflowDefinitionError if ``fn`` cannot be called with ``keywords``."""
+        several = inspect.Parameter.VAR_KEYWORD
+        names = [name for name, parameter in self._signature.parameters.items() if parameter.kind is not several]
+        try:
+            inspect.signature(fn).bind(**dict.fromkeys(names))
+        except ValueError:
+            return  # some callables in C do not tell
+        except TypeError as error:
+            raise WorkflowDefinitionError(
+                f"{what} of {self._fn.__qualname__} is called with the whole input as keywords "
+                f"({', '.join(names) or 'none'}): {error}. It may take what it does not need as **others."
+            ) from None
+
+    def _bind(self, workflow: str, text: str) -> inspect.BoundArguments:
         stored = decode(text)
         if type(stored) is not dict:
             raise PayloadUndecodable("the input is no mapping")
@@ -62,7 +91,7 @@ class Signature:
         arguments = {name: stored[name] for name in known if name in stored}
         bound = inspect.BoundArguments(self._signature, self._validated(workflow, arguments))
         bound.apply_defaults()
-        return bound.args, bound.kwargs
+        return bound
 
     def _validated(self, workflow: str, arguments: Arguments) -> Arguments:
         problems: list[str] = []

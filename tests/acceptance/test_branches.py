@@ -22,6 +22,7 @@ def succeeded(count: int = 1) -> bool:
     return Run.objects.filter(status="succeeded", parent=None).count() == count
 
 
+@pytest.mark.behaviour("FLOW-01a")
 def test_branches_run_side_by_side_in_threads_and_as_tasks() -> None:
     Worker()
     sync, asynchronous = branching.meeting.enqueue(), branching.meeting_async.enqueue()
@@ -29,6 +30,7 @@ def test_branches_run_side_by_side_in_threads_and_as_tasks() -> None:
     assert asynchronous.result(timeout=30) == {"a": "a", "b": "b"}
 
 
+@pytest.mark.behaviour("FLOW-02d")
 def test_a_race_returns_at_the_winner_s_commit_and_the_loser_under_way_is_undone(tmp_path: Path) -> None:
     Worker()
     run = branching.racing.enqueue(str(tmp_path))
@@ -51,6 +53,7 @@ def test_a_process_wakes_the_branches_whose_time_or_event_has_come_while_another
     assert run.result(timeout=20) == {"worker": "worker", "sleeper": "slept", "listener": "heard"}
 
 
+@pytest.mark.behaviour("FLOW-01h")
 def test_a_killed_process_loses_no_branch_and_repeats_no_finished_step(tmp_path: Path) -> None:
     process = Worker()
     run = branching.holding_both.enqueue(str(tmp_path))

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from django_durable.models import Run
-from tests.acceptance.traces import wait_for_success
+from tests.acceptance.traces import traces, wait_for_success
 from tests.app import faults
 from tests.processes import Worker, wait_until
 
@@ -18,6 +18,7 @@ OLD_CODE = {"DURABLE_TEST_OLD_CODE": "1"}
 SHORT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.25}
 
 
+@pytest.mark.behaviour("RUN-11c")
 def test_an_unknown_workflow_is_blocked_and_taken_up_by_code_that_knows_it() -> None:
     run = faults.newcomer.enqueue()
     old = Worker(env=OLD_CODE, durable=SHORT)
@@ -36,3 +37,38 @@ def test_an_unknown_workflow_is_blocked_and_taken_up_by_code_that_knows_it() -> 
     assert set(Run.objects.values_list("claims", flat=True)) == {1}
     assert old.log.count("reason=unknown_workflow") == 1
     assert new.stop() == old.stop() == 0
+
+
+def test_a_run_that_today_s_code_cannot_go_on_with_is_taken_up_by_that_of_yesterday() -> None:
+    run = faults.changing.enqueue()
+    old = Worker(env=OLD_CODE, durable={**SHORT, "VERSION": "yesterday"})
+    wait_until(lambda: run.refresh().status == "waiting", 15, "the run to wait")
+    assert old.stop() == 0
+
+    new = Worker(durable={**SHORT, "VERSION": "today"})
+    new.wait_for_log("started worker=")
+    run.send_event("go")
+    wait_until(lambda: run.refresh().status == "blocked", 15, "the run to be blocked")
+    why = run.why()
+    assert why.reason == "blocked: diverged"
+    assert "'order' is a step in the journal, but the code now asks for a sleep." in why.text
+
+    assert new.stop() == 0
+    assert new.log.count("reason=diverged") == 1
+
+    back = Worker(env=OLD_CODE, durable={**SHORT, "VERSION": "yesterday"})
+    wait_for_success(run.id, timeout=15)
+    # Nothing was done twice, and today's code has tried it once.
+    assert [trace.path for trace in traces(run.id)] == ["order", "last"]
+    assert run.refresh().run.claims == 3
+    assert back.stop() == 0
+
+
+def test_a_run_of_before_a_rename_is_claimed_under_its_old_name() -> None:
+    run = faults.changing.enqueue()
+    Run.objects.filter(pk=run.id).update(workflow="app.changing_of_yesterday")
+    worker = Worker(durable=SHORT)
+    run.send_event("go")
+    wait_for_success(run.id, timeout=10)
+    assert run.refresh().workflow == "app.changing_of_yesterday"
+    assert worker.stop() == 0

@@ -36,6 +36,7 @@ def no_worker_is_left() -> bool:
     return not WorkerRow.objects.filter(stopped_at=None).exists()
 
 
+@pytest.mark.behaviour("RUN-15b")
 @pytest.mark.contract
 def test_sigterm_leaves_no_lease() -> None:
     worker = Worker("--processes", "2")
@@ -62,6 +63,7 @@ def test_sigterm_leaves_no_lease() -> None:
     assert no_worker_is_left()
 
 
+@pytest.mark.behaviour("RUN-06b", "RUN-07a")
 def test_a_step_that_outlasts_the_grace_keeps_its_lease_until_its_process_is_dead() -> None:
     worker = Worker(durable={"SHUTDOWN_GRACE_SECONDS": 1, "LEASE_SECONDS": 60})
     run = faults.held_inside.enqueue(new_gate())

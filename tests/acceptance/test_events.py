@@ -6,15 +6,18 @@ import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 from django.db import connection, connections
 
 from django_durable import get_run
+from django_durable.client.events import EventHandle
 from django_durable.models import Event, Run
 from tests.acceptance.traces import wait_for_success
 from tests.app import faults
+from tests.app.events import collecting, collecting_async, hearing, replaying
 from tests.processes import Worker, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,6 +55,7 @@ def check_all_were_heard(run_ids: Sequence[UUID]) -> None:
     assert events.values_list("run_id", "consumed_by").distinct().count() == len(run_ids) * TIMES
 
 
+@pytest.mark.behaviour("WAIT-02j")
 @pytest.mark.contract
 def test_events_around_every_suspension_are_taken_once() -> None:
     # Sweeps are far apart: it is the wakes themselves that must not get lost.
@@ -65,6 +69,7 @@ def test_events_around_every_suspension_are_taken_once() -> None:
     assert worker.stop() == 0
 
 
+@pytest.mark.behaviour("WAIT-02j")
 def test_events_are_taken_once_with_a_worker_that_freezes() -> None:
     workers = [Worker(), Worker()]
     for worker in workers:
@@ -78,3 +83,116 @@ def test_events_are_taken_once_with_a_worker_that_freezes() -> None:
     wait_until(lambda: not lapsed.exists(), 10, "the frozen worker's runs to be taken away")
     workers[0].thaw()
     check_all_were_heard(ids)
+
+
+# --- several at a time, and answered -----------------------------------------------------------
+
+TURNS, COUNT = 3, 2
+Sent = list[tuple[UUID, int, EventHandle]]
+
+
+def send_in_turn(run_ids: Sequence[UUID], seed: int) -> Sent:
+    """Each run gets its events in order, under one of two names, around the moments at which it waits for them."""
+    chance = random.Random(seed)
+    sent: Sent = []
+    try:
+        for number in range(TURNS * COUNT):
+            for run_id in chance.sample(run_ids, len(run_ids)):
+                time.sleep(chance.uniform(0, 0.006))
+                name = chance.choice(["knock", "ring"])
+                sent.append((run_id, number, get_run(run_id).send_event(name, number, idempotency_key=str(number))))
+    finally:
+        connections.close_all()
+    return sent
+
+
+def started(runs: int) -> list[UUID]:
+    given = [{"turns": TURNS, "count": COUNT}] * (runs // 2)
+    return [run.id for run in [*collecting.enqueue_many(given), *collecting_async.enqueue_many(given)]]
+
+
+def check_all_were_answered(run_ids: Sequence[UUID], sent: Sent) -> None:
+    wait_for_success(*run_ids, timeout=40)
+    for run_id in run_ids:
+        # One sender sent them in this order, so they were taken in it.
+        assert get_run(run_id).result() == list(range(TURNS * COUNT))
+    for _, number, event in sent:
+        assert event.response(timeout=0) == [number // COUNT, number]
+    taken = Event.objects.exclude(consumed_at=None).exclude(answered_at=None)
+    assert taken.count() == taken.values("run_id", "consumed_by").distinct().count() == len(sent)
+
+
+@pytest.mark.behaviour("WAIT-02d", "WAIT-02e", "WAIT-02j", "WAIT-02k")
+@pytest.mark.contract
+def test_several_at_a_time_are_taken_once_in_order_and_answered() -> None:
+    workers = [Worker(durable={"REAP_SECONDS": 120}) for _ in range(2)]
+    ids = started(60 if connection.vendor == "postgresql" else 20)
+    with ThreadPoolExecutor(4) as senders:
+        conversations = [senders.submit(send_in_turn, ids[number::4], number) for number in range(4)]
+    check_all_were_answered(ids, [one for conversation in conversations for one in conversation.result()])
+    assert [worker.stop() for worker in workers] == [0, 0]
+
+
+@pytest.mark.behaviour("WAIT-02j", "WAIT-02m")
+def test_several_at_a_time_are_taken_once_in_order_when_a_worker_is_killed() -> None:
+    workers = [Worker(), Worker()]
+    for worker in workers:
+        worker.wait_for_log("started worker=")
+    ids = started(60)
+    with ThreadPoolExecutor(4) as senders:
+        conversations = [senders.submit(send_in_turn, ids[number::4], number) for number in range(4)]
+        wait_until(lambda: Event.objects.exclude(consumed_at=None).count() > 60, 20, "a sixth of the events")
+        workers[0].kill()
+    check_all_were_answered(ids, [one for conversation in conversations for one in conversation.result()])
+
+
+@pytest.mark.behaviour("WAIT-02h", "WAIT-02i", "WAIT-02j")
+@pytest.mark.contract
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed"])
+def test_before_during_execution_while_suspended_and_during_a_replay(tmp_path: Path, is_killed: bool) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    run = replaying.enqueue(str(tmp_path))
+    run.send_event("a", "before")
+    workers = [Worker(), Worker()]
+    wait_until(lambda: calls(tmp_path) == 1, 20, "the first call")
+    run.send_event("b", "during execution")
+    hold.unlink()
+    taken = Event.objects.exclude(consumed_at=None)
+    wait_until(lambda: taken.count() == 2 and run.refresh().status == "waiting", 20, "the run to wait")
+    before = calls(tmp_path)
+    hold.touch()
+    run.send_event("a", "while suspended")
+    wait_until(lambda: calls(tmp_path) == before + 1, 20, "the replay")
+    run.send_event("b", "during the replay")
+    if is_killed:
+        for worker in workers:
+            worker.kill()
+    hold.unlink()
+    if is_killed:
+        Worker()
+    assert run.result(timeout=30) == ["before", "during execution", "while suspended", "during the replay"]
+    assert taken.values("consumed_by").distinct().count() == taken.count() == 4
+
+
+def calls(folder: Path) -> int:
+    return len(list(folder.glob("call-*")))
+
+
+@pytest.mark.contract
+def test_what_comes_while_another_branch_works_is_taken_and_answered_meanwhile(tmp_path: Path) -> None:
+    Worker()
+    run = hearing.enqueue(str(tmp_path))
+    wait_until((tmp_path / "worker.began").exists, 20, "the other branch to work")
+    word = run.send_event("word", 1)
+    with pytest.raises(TimeoutError):
+        word.response(timeout=1.5)
+    sign = run.send_event("sign", 2)
+    sent = time.monotonic()
+    assert (word.response(timeout=10), sign.response(timeout=10)) == ("heard 1", "heard 2")
+    # A look a second, a commit, and this machine's other work.
+    assert time.monotonic() - sent < 5
+    assert run.refresh().run.claims == 1
+    assert not (tmp_path / "held").exists()
+    (tmp_path / "go").touch()
+    assert run.result(timeout=20) == {"listener": [1, 2], "worker": "worker"}

@@ -24,6 +24,7 @@ from tests.servers import PostgresServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.behaviour("RUN-16b")
 def test_max_runs_ends_the_worker_with_runs_left() -> None:
     runs = [faults.plodding.enqueue(1, 0.3) for _ in range(12)]
     worker = Worker("--max-runs", "2", "--concurrency", "2")
@@ -51,6 +52,7 @@ def test_burst_ends_with_two_processes_and_does_what_the_work_itself_makes_due()
     assert not WorkerRow.objects.filter(stopped_at=None).exists()
 
 
+@pytest.mark.behaviour("RUN-15d")
 def test_a_workers_row_and_its_health_file_tell_that_it_lives(tmp_path: Path) -> None:
     health = tmp_path / "health"
     worker = Worker("--health-file", str(health), "--queues", "default,slow", "--concurrency", "7")
@@ -125,6 +127,7 @@ def test_a_dead_child_comes_back_more_and_more_slowly() -> None:
     assert time.monotonic() - killed > 0.9
 
 
+@pytest.mark.behaviour("WAIT-01a")
 def test_ten_thousand_sleeping_runs_take_no_memory(tmp_path: Path) -> None:
     health = tmp_path / "health"
     worker = Worker("--health-file", str(health), durable={"HEARTBEAT_SECONDS": 0.1})

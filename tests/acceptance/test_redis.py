@@ -54,6 +54,7 @@ def test_an_emptied_redis_loses_nothing(redis_server: RedisServer) -> None:
     assert worker.stop() == 0
 
 
+@pytest.mark.behaviour("RUN-10c")
 def test_a_redis_that_stops_and_comes_back_loses_nothing(redis_server: RedisServer) -> None:
     worker = Worker()
     worker.wait_for_log("started worker=")

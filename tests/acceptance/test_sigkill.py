@@ -32,6 +32,7 @@ def recovery_seconds(backend: str) -> float:
     return FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + 2 + one_more
 
 
+@pytest.mark.behaviour("RUN-05b", "RUN-05c")
 @pytest.mark.contract
 def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
     gate = new_gate()
@@ -68,6 +69,7 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
     assert child not in worker.children()
 
 
+@pytest.mark.behaviour("RUN-06b")
 @pytest.mark.contract
 def test_a_thawed_worker_writes_nothing_and_works_on() -> None:
     frozen = Worker("--queues", "default,mine", "--verbosity", "2")

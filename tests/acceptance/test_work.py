@@ -12,6 +12,7 @@ from tests.processes import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 
+@pytest.mark.behaviour("RUN-01a")
 def test_runs_finish_in_two_processes() -> None:
     process = WorkerProcess("--processes", "2")
     handles = workflows.many_steps.enqueue_many([{"count": 5}] * 20)
@@ -24,6 +25,7 @@ def test_runs_finish_in_two_processes() -> None:
     assert not Worker.objects.filter(stopped_at=None).exists()
 
 
+@pytest.mark.behaviour("RUN-16a")
 def test_burst_works_until_nothing_is_due_and_exits() -> None:
     later = workflows.doubling.using(run_after=3600).enqueue(2)
     now = workflows.parent.enqueue(3)

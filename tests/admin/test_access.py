@@ -18,15 +18,17 @@ PEOPLE = {
     "nobody": (),
     "view": LOOK,
     "cancel": (*LOOK, "cancel_run"),
+    "pause": (*LOOK, "pause_run"),
     "resume": (*LOOK, "resume_run"),
+    "rerun": (*LOOK, "rerun_run"),
     "event": (*LOOK, "send_event"),
     "payload": (*LOOK, "view_payload"),
     "schedule": (*LOOK, "change_schedule"),
-    "blind": ("cancel_run", "resume_run", "send_event", "change_schedule", "view_payload"),
+    "blind": ("cancel_run", "pause_run", "resume_run", "rerun_run", "send_event", "change_schedule", "view_payload"),
     "writer": tuple(f"{what}_{model}" for what in ("add", "change", "delete") for model in ("run", "worker")),
     "boss": ("all",),
 }
-VERBS = {"cancel": "waiting", "resume": "failed", "event": "waiting"}
+VERBS = {"cancel": "waiting", "pause": "waiting", "resume": "failed", "event": "waiting"}
 
 
 @pytest.fixture(params=list(PEOPLE))
@@ -98,7 +100,7 @@ def test_a_verb_needs_its_permission_and_the_one_to_look(who: str, client: Clien
         assert Run.objects.get().status == VERBS[verb]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "resume"])
+@pytest.mark.parametrize("verb", ["cancel", "pause", "resume"])
 def test_an_action_needs_its_permission(who: str, client: Client, verb: str) -> None:
     run = make_run(VERBS[verb])
     data = {"action": f"{verb}_selected", ACTION_CHECKBOX_NAME: str(run.pk), "confirmed": "1", "ids": run.pk.hex}
@@ -125,9 +127,10 @@ def test_buttons_and_actions_are_offered_to_those_who_may(who: str, client: Clie
         return
     run = make_run("waiting")
     page, runs = client.get(run_url(run)).content.decode(), client.get(list_url()).content.decode()
-    for verb, permission in (("cancel", "cancel"), ("event", "event")):
+    offered = {"cancel": "cancel", "pause": "pause", "event": "event", "rerun": "rerun", "fork": "rerun"}
+    for verb, permission in offered.items():
         assert (verb_url(run, verb) in page) == (who in (permission, "boss"))
-    for verb in ("cancel", "resume"):
+    for verb in ("cancel", "pause", "resume", "rerun"):
         assert (f"{verb}_selected" in runs) == (who in (verb, "boss"))
     assert "delete_selected" not in runs
 

@@ -27,6 +27,7 @@ def test_the_newest_come_first_whatever_the_address_asks_for(boss: Client) -> No
     assert listed(boss) == listed(boss, "?o=2") == listed(boss, "?o=-3.1") == newest_first
 
 
+@pytest.mark.behaviour("RUN-08a")
 def test_filters_take_fixed_choices(boss: Client) -> None:
     waiting, other = make_run("waiting", queue="vip"), make_run("failed", workflow="app.sleepy")
     make_worker(queues=["vip"])

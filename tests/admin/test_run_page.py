@@ -11,7 +11,7 @@ from django_durable.core.states import Status
 from django_durable.models import Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
-from tests.admin.pages import run_url, text_of
+from tests.admin.pages import judge, run_url, text_of
 from tests.admin.world import make_entry, make_full_run, make_run
 from tests.app.workflows import doubling, failing, listening, parent
 
@@ -61,7 +61,7 @@ def test_a_parent_that_is_gone_is_left_out(boss: Client) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-def test_twelve_queries_are_enough(person: Person, status: str) -> None:
+def test_thirteen_queries_are_enough(person: Person, status: str) -> None:
     client = person(*LOOK, "cancel_run", "resume_run", "send_event", "view_payload")
     run = make_full_run("text", status)
     for seq in range(10, 40):
@@ -71,7 +71,7 @@ def test_twelve_queries_are_enough(person: Person, status: str) -> None:
     client.get(run_url(run))
     with CaptureQueriesContext(connection) as queries:
         assert client.get(run_url(run)).status_code == 200
-    assert len(queries) <= 12, [query["sql"] for query in queries]
+    assert len(queries) <= 13, [query["sql"] for query in queries]
     assert not any("COUNT(" in query["sql"] for query in queries)
 
 
@@ -104,3 +104,19 @@ def test_a_new_run_has_an_empty_page(boss: Client) -> None:
 
 def test_a_person_without_the_permission_is_told(person: Person) -> None:
     assert "You may not view payloads." in text_of(person(*LOOK).get(run_url(make_run())))
+
+
+@pytest.mark.parametrize(
+    ("missed", "shown"),
+    [
+        (encode(["charge", "<b>ship</b>"]), "without coming by charge, <b>ship</b>, which its journal has."),
+        ("{damaged", "without coming by many entries, which its journal has."),
+    ],
+)
+def test_what_changed_code_has_left_out_is_told(boss: Client, missed: str, shown: str) -> None:
+    run = make_run("succeeded")
+    assert "Its code has changed" not in text_of(boss.get(run_url(run)))
+    run.payloads.create(kind="missed", data=missed)
+    response = boss.get(run_url(run))
+    assert f"Its code has changed: it ended {shown}" in text_of(response)
+    assert judge(response) == []

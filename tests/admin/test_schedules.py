@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
@@ -64,6 +64,27 @@ def test_the_number_of_queries_does_not_grow(boss: Client) -> None:
     with CaptureQueriesContext(connection) as queries:
         boss.get(reverse(LIST))
     assert len(queries) <= 6
+
+
+def page_of(client: Client, schedule: Schedule) -> str:
+    return text_of(client.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk])))
+
+
+def test_its_page_tells_the_next_instants(boss: Client) -> None:
+    planned = datetime(2040, 10, 27, 0, 30, tzinfo=UTC)
+    schedule = make_schedule(expression="30 2 * * *", timezone="Europe/Berlin", next_fire_at=planned)
+    text = page_of(boss, schedule)
+    for fire in (planned, datetime(2040, 10, 28, 0, 30, tzinfo=UTC), datetime(2040, 10, 31, 1, 30, tzinfo=UTC)):
+        assert f"{timezone.localtime(fire):%Y-%m-%d %H:%M:%S}" in text
+    assert "2040-11-01" not in text
+
+
+def test_the_page_of_one_that_does_not_fire(boss: Client) -> None:
+    off = make_schedule(enabled=False, next_fire_at=datetime(2040, 1, 1, tzinfo=UTC))
+    assert "2040" not in page_of(boss, off)
+    assert "cannot be understood" in page_of(
+        boss, make_schedule(name="x", expression="x", problem="cannot be understood")
+    )
 
 
 def test_its_page_keeps_the_input_to_itself(boss: Client) -> None:

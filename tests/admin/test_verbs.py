@@ -108,7 +108,7 @@ def test_a_bad_event_is_explained(boss: Client, name: str, payload: str, complai
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-@pytest.mark.parametrize("verb", ["cancel", "resume", "event"])
+@pytest.mark.parametrize("verb", ["cancel", "pause", "resume", "event"])
 def test_a_verb_that_does_not_fit_does_nothing(boss: Client, verb: str, status: str) -> None:
     run = make_run(status)
     fits = (
@@ -116,6 +116,7 @@ def test_a_verb_that_does_not_fit_does_nothing(boss: Client, verb: str, status: 
         in {
             "cancel": frozenset(Status) - TERMINAL,
             "event": frozenset(Status) - TERMINAL,
+            "pause": {"scheduled", "queued", "running", "waiting"},
             "resume": {"paused", "blocked", "failed", "cancelled"},
         }[verb]
     )

@@ -120,6 +120,17 @@ if "DURABLE_TEST_OLD_CODE" not in os.environ:
         return ctx.step("first", traced, 1)
 
 
+@durable_workflow(aliases=["app.changing_of_yesterday"])
+def changing(ctx: Context) -> int:
+    """Today's code asks for a sleep where that of yesterday has journaled a step."""
+    if "DURABLE_TEST_OLD_CODE" in os.environ:
+        ctx.step("order", traced, 1)
+    else:
+        ctx.sleep("order", 0.01)
+    ctx.wait_for_event("go")
+    return ctx.step("last", traced, 2)
+
+
 def count_up(name: str) -> int:
     from tests.app.models import Counter
 

@@ -57,4 +57,4 @@ def parent(ctx: Context, number: int) -> list[object]:
     return [str(started), ctx.run_workflow("inside", doubling, number)]
 
 
-from tests.app import branching, faults  # noqa: E402, F401  (they register their workflows)
+from tests.app import branching, events, fanning, faults, limits  # noqa: E402, F401  (they register their workflows)

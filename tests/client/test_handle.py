@@ -65,6 +65,7 @@ def test_properties() -> None:
     assert run.progress == {"done": 1, "total": 3, "message": "reserved"}
 
 
+@pytest.mark.behaviour("RUN-01b", "STEP-08c")
 @in_database
 def test_steps() -> None:
     run = order.enqueue("fail")
@@ -117,6 +118,7 @@ def test_handles_of_one_run_are_equal() -> None:
     assert repr(run) == f"<RunHandle {run.id}>"
 
 
+@pytest.mark.behaviour("RUN-19b")
 @in_database
 @pytest.mark.parametrize("bad", [UUID(int=5), str(UUID(int=5)), "x", "", None, 5, b"x", "{}"], ids=repr)
 def test_a_run_that_does_not_exist(bad: Any) -> None:
@@ -137,6 +139,7 @@ def test_a_run_that_is_gone() -> None:
 # --- result ----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("RUN-01a")
 @in_database
 def test_the_value() -> None:
     run = order.enqueue()
@@ -357,6 +360,7 @@ def test_why_of_a_running_one() -> None:
     assert "its lease stands until 2" in seen[0].text
 
 
+@pytest.mark.behaviour("RUN-18a")
 @in_database
 @pytest.mark.parametrize(
     ("facts", "reason", "text"),

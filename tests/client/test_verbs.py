@@ -94,6 +94,7 @@ def in_status(status: Status) -> RunHandle[Any]:
 # --- events ----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("WAIT-02a", "WAIT-02b")
 def test_an_event_wakes_the_run_that_waits_for_it() -> None:
     run = in_status(Status.WAITING)
     run.send_event("other", 1)
@@ -165,6 +166,7 @@ def test_an_event_that_was_sent_before_the_first_claim_is_found_by_a_wait_withou
     assert other.result(timeout=0) is None
 
 
+@pytest.mark.behaviour("WAIT-02i")
 def test_an_event_that_comes_while_the_run_executes_is_not_lost() -> None:
     @durable_workflow(name="verbs.own_event")
     def own_event(ctx: Context) -> Any:
@@ -177,6 +179,7 @@ def test_an_event_that_comes_while_the_run_executes_is_not_lost() -> None:
     assert run.result(timeout=0) == "meanwhile"
 
 
+@pytest.mark.behaviour("WAIT-02e")
 def test_events_are_first_in_first_out_and_each_taken_once() -> None:
     @durable_workflow(name="verbs.three")
     def three(ctx: Context) -> list[Any]:
@@ -229,6 +232,7 @@ def test_an_event_for_a_run_that_does_not_exist() -> None:
 # --- cancel ----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CANCEL-01a")
 @pytest.mark.parametrize("status", [Status.SCHEDULED, Status.QUEUED, Status.BLOCKED])
 def test_cancelling_what_has_no_code_under_way_is_final_at_once(status: Status) -> None:
     run = in_status(status)
@@ -247,6 +251,7 @@ def test_cancelling_what_has_no_code_under_way_is_final_at_once(status: Status) 
     )
 
 
+@pytest.mark.behaviour("CANCEL-01b")
 @pytest.mark.parametrize("status", [Status.WAITING, Status.PAUSED])
 def test_cancelling_what_has_begun_lets_a_worker_end_it(status: Status) -> None:
     run = in_status(status)
@@ -265,6 +270,7 @@ def test_cancelling_what_runs_is_only_asked_for() -> None:
     assert run.run.cancel_requested_at is not None
 
 
+@pytest.mark.behaviour("CANCEL-01d")
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 def test_cancelling_what_is_over_changes_nothing(status: Status) -> None:
     run = in_status(status)
@@ -309,6 +315,7 @@ def test_cancel_runs_counts_those_that_were_live() -> None:
 # --- resume ----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-05a")
 def test_a_failed_run_goes_on_with_the_attempts_of_its_step_reset() -> None:
     run = in_status(Status.FAILED)
     run.resume("gateway is back", actor="ann")

@@ -131,6 +131,33 @@ def a_waiter(kind: str, **columns: Any) -> Run:
     return run
 
 
+def waits_for_what_it_does_not_say() -> tuple[UUID, str]:
+    run = a_run(age=HOUR, status="waiting", wake_at=timezone.now() + HOUR)
+    an_entry(run, status="abandoned")
+    return run.pk, "waiting, and its journal does not say what for"
+
+
+def waits_for_a_map_of_none() -> tuple[UUID, str]:
+    run = a_waiter("map")
+    # Not an item of that map, though it looks like one.
+    a_run(
+        age=HOUR, status="waiting", parent=run, parent_path="waiting[0]", waiting_on="retry:run", wake_at=timezone.now()
+    )
+    return run.pk, "waiting for nothing that could wake it"
+
+
+def map_is_over() -> tuple[UUID, str]:
+    run = a_waiter("map", wake_at=timezone.now() + HOUR)
+    for index in range(3):
+        with_belongings(a_run(age=HOUR, parent=run, parent_path=f"wait[{index}]"))
+    return run.pk, "waiting although the children of its map are over"
+
+
+def parent_was_cancelled() -> tuple[UUID, str]:
+    child = a_run(status="queued", parent=a_run(age=HOUR, status="cancelled"))
+    return child.pk, "queued, although its parent was cancelled"
+
+
 def event_has_come() -> tuple[UUID, str]:
     run = a_waiter("event", wake_at=timezone.now() + HOUR)
     Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
@@ -180,6 +207,10 @@ PLANTS: list[tuple[str, Plant]] = [
     ("I18", child_without_parent),
     ("I22", waits_for_nothing),
     ("I22", waits_for_a_child_that_is_not),
+    ("I18b", parent_was_cancelled),
+    ("I22", waits_for_what_it_does_not_say),
+    ("I22", waits_for_a_map_of_none),
+    ("I22", map_is_over),
     ("I22", event_has_come),
     ("I22", child_is_over),
     ("I22", cancel_was_asked),
@@ -234,18 +265,61 @@ def test_what_is_young_may_not_have_been_swept_yet(call: Call) -> None:
 
 
 def test_what_a_run_no_longer_waits_at_is_nothing_to_it(call: Call) -> None:
-    """Changed code sleeps where the journal still waits for an event, and for a child that was over long ago."""
-    asleep = {"waiting_on": "sleep:nap", "wake_at": timezone.now() + HOUR}
-    run = a_waiter("event", **asleep)
-    Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
-    with_belongings(a_run(age=HOUR, parent=a_waiter("child", **asleep), parent_path="wait"))
+    """Changed code sleeps where it once waited for an event, and for a child that was over long ago."""
+    event, child = an_abandoned("event"), an_abandoned("child")
+    for run in (event, child):
+        an_entry(run, path="nap", seq=2, kind="sleep", status="waiting")
+        Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() + HOUR)
+    Event.objects.create(run_id=event.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
+    with_belongings(a_run(age=HOUR, parent=child, parent_path="wait"))
     assert call("durable_check").failed is None
 
 
+def an_abandoned(kind: str) -> Run:
+    run = a_waiter(kind, waiting_on="sleep:nap")
+    JournalEntry.objects.filter(run_id=run.pk).update(status="abandoned")
+    return run
+
+
 def test_an_event_that_it_no_longer_waits_for_cannot_wake_it(call: Call) -> None:
-    run = a_waiter("event", waiting_on="sleep:nap")
+    run = an_abandoned("event")
     [found] = call("durable_check", "--json").data["invariants"]["I22"]["violations"]
     assert found == {"run": str(run.pk), "problem": "waiting for nothing that could wake it"}
+
+
+def test_one_of_several_waits_is_enough_to_wake_a_run_and_to_have_woken_it(call: Call) -> None:
+    """A join at a map that goes on, at an event, and at a retry."""
+    run = a_waiter("map", waiting_on="join:all")
+    an_entry(run, path="retry", seq=2, status="retrying")
+    an_entry(run, path="event", seq=3, kind="event", status="waiting", awaits="packed")
+    with_belongings(a_run(age=HOUR, parent=run, parent_path="wait[0]"))
+    a_run(status="queued", parent=run, parent_path="wait[1]")
+    assert call("durable_check").failed is None
+    Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=timezone.now() - HOUR)
+    [found] = call("durable_check", "--json").data["invariants"]["I22"]["violations"]
+    assert found == {"run": str(run.pk), "problem": "waiting although its event has come"}
+
+
+def test_a_run_that_waits_for_its_next_attempt_needs_no_entry(call: Call) -> None:
+    a_run(age=HOUR, status="waiting", waiting_on="retry:run", wake_at=timezone.now() + HOUR)
+    assert call("durable_check").failed is None
+
+
+def test_a_run_that_is_over_may_keep_the_wait_at_which_that_found_it(call: Call) -> None:
+    """Resumed it goes on there."""
+    run = a_run(age=HOUR, status="cancelled")
+    an_entry(run, kind="event", status="waiting", awaits="packed")
+    assert call("durable_check").failed is None
+
+
+@pytest.mark.parametrize("what", ["detached", "asked", "resumed", "young"])
+def test_a_child_that_may_outlive_its_cancelled_parent(call: Call, what: str) -> None:
+    parent_run = a_run(age=HOUR, status="cancelled", finished=timedelta(0) if what == "young" else None)
+    columns = {"detached": {"detached": True}, "asked": {"cancel_requested_at": timezone.now()}}.get(what, {})
+    child = a_run(status="queued", parent=parent_run, **columns)
+    if what == "resumed":
+        Audit.objects.create(run_id=child.pk, verb="resume", status_before="cancelled")
+    assert call("durable_check").failed is None
 
 
 def test_expired_keys_bind_nobody(call: Call) -> None:

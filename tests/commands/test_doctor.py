@@ -76,6 +76,7 @@ def test_a_queue_that_nobody_serves(call: Call) -> None:
     assert problem.startswith("No live worker serves the queue 'vip', where 1 run could start.")
 
 
+@pytest.mark.behaviour("RUN-18a")
 def test_lapsed_leases(call: Call) -> None:
     a_run(status="running", lease_token=uuid4(), leased_by=uuid4(), lease_expires_at=timezone.now() - HOUR)
     a_run(status="running", lease_token=uuid4(), leased_by=uuid4(), lease_expires_at=timezone.now())

@@ -30,6 +30,7 @@ def test_the_newest_first(call: Call) -> None:
     assert first.split()[:3] == [str(runs[-1].id), "app.doubling", "queued"]
 
 
+@pytest.mark.behaviour("RUN-08a")
 def test_conditions_combine(call: Call) -> None:
     wanted = doubling.using(queue="vip", tags=["a", "b"]).enqueue(1)
     doubling.using(queue="vip", tags=["a"]).enqueue(1)
@@ -43,6 +44,7 @@ def test_conditions_combine(call: Call) -> None:
     assert len(both) == 2
 
 
+@pytest.mark.behaviour("RUN-08b")
 @pytest.mark.parametrize("limit", [-5, 0, 1])
 def test_run_08_odd_limits_are_clamped(limit: int) -> None:
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""durable_cancel, durable_resume, durable_event."""
+"""durable_cancel, durable_pause, durable_resume, durable_rerun, durable_fork, durable_event."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_cancel(call: Call) -> None:
     assert waiting.refresh().status == "cancelled"
 
 
-@pytest.mark.parametrize("command", ["durable_cancel", "durable_resume"])
+@pytest.mark.parametrize("command", ["durable_cancel", "durable_pause", "durable_resume", "durable_rerun"])
 def test_an_unknown_id_stops_before_anything_is_done(call: Call, command: str) -> None:
     known, unknown = doubling.enqueue(1), uuid4()
     called = call(command, known.id, unknown)
@@ -62,6 +62,35 @@ def test_resume(call: Call) -> None:
     assert run.refresh().status == "queued"
     entry = Audit.objects.get(run_id=run.id)
     assert (entry.verb, entry.actor, entry.reason) == ("resume", ME, "mended")
+
+
+def test_pause(call: Call) -> None:
+    over, waiting = doubling.enqueue(1), sleepy.enqueue(60)
+    run_until_idle()
+    called = call("durable_pause", over.id, waiting.id, "--reason", "closed")
+    assert called.out == f"{waiting.id} paused\n"
+    assert called.err == f"Run {over.id} is succeeded: it cannot be paused.\n"
+    assert called.failed == "1 run could not be paused."
+    entry = Audit.objects.get(run_id=waiting.id)
+    assert (entry.verb, entry.actor, entry.reason) == ("pause", ME, "closed")
+    assert call("durable_resume", waiting.id).out == f"{waiting.id} resumed\n"
+
+
+def test_rerun(call: Call) -> None:
+    runs = [doubling.enqueue(1), doubling.enqueue(2)]
+    called = call("durable_rerun", *(run.id for run in runs), "--reason", "again")
+    assert [get_run(run_id).status for run_id in called.out.split()] == ["queued", "queued"]
+    assert set(Audit.objects.values_list("verb", "actor", "reason")) == {("rerun", ME, "again")}
+
+
+def test_fork(call: Call) -> None:
+    run = doubling.enqueue(1)
+    run_until_idle()
+    [step] = run.steps()
+    new = get_run(call("durable_fork", run.id, step.path, "--reason", "wrong").out.strip())
+    assert new.run.forked_from == run.id
+    assert f"{new.id} from {step.path!r}: wrong" == Audit.objects.get(run_id=run.id).reason
+    assert "it never came there" in str(call("durable_fork", run.id, "nowhere").failed)
 
 
 def test_event(call: Call) -> None:

@@ -1,4 +1,7 @@
-"""Runs the Python blocks of a document: in order, in one module that stands in for an app's `workflows.py`."""
+"""Runs the Python blocks of a document: in order, in one module that stands in for an app's `workflows.py`.
+
+Blocks of the language `journal` between them are pictures of what the document's `run` has journaled so far.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,14 @@ _FILE = re.compile(r"^# (\w+)/workflows\.py$", re.MULTILINE)
 
 def run(document: Path, request: pytest.FixtureRequest) -> None:
     """Execute the document's blocks, then the tests that they define."""
-    python = [block for block in blocks(document) if block.language == "python"]
+    shown = blocks(document)
+    python = [block for block in shown if block.language == "python"]
     with installed(request.getfixturevalue("settings"), request.getfixturevalue("monkeypatch")):
         module = module_of(document, python, request.getfixturevalue("monkeypatch"))
-        for block in python:
-            if block.not_run is None:
+        for block in shown:
+            if block.language == "journal":
+                compare(block, module)
+            elif block.language == "python" and block.not_run is None:
                 execute(block, module)
         run_tests(module, request)
 
@@ -98,6 +104,13 @@ def execute(block: Block, module: ModuleType) -> None:
     if "DURABLE" in names or "CACHES" in names:
         wrong = errors_of(names)
         assert not wrong, f"{block}: {wrong}"
+
+
+def compare(block: Block, module: ModuleType) -> None:
+    """A picture of a journal shows that of the document's `run` at this place, line by line: path, kind, status."""
+    pictured = [re.split(r" {2,}", line)[:3] for line in block.text.splitlines()]
+    journaled = [[step.path, step.kind, step.status] for step in module.__dict__["run"].steps()]
+    assert pictured == journaled, f"{block}: {journaled}"
 
 
 def errors_of(names: dict[str, Any]) -> list[CheckMessage]:

@@ -57,6 +57,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 # --- down ------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("RUN-10c")
 @pytest.mark.parametrize("used", [False, True], ids=["never connected", "connected before"])
 def test_a_push_while_redis_is_down_costs_next_to_nothing(
     queue: RedisQueue, redis_server: RedisServer, used: bool, caplog: pytest.LogCaptureFixture

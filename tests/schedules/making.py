@@ -39,7 +39,7 @@ def make_workflow(
 
 
 def known(*given: Workflow[Any, Any]) -> Mapping[str, Workflow[Any, Any]]:
-    return {workflow.name: workflow for workflow in given}
+    return {name: workflow for workflow in given for name in (workflow.name, *workflow.aliases)}
 
 
 def code_of(*given: Workflow[Any, Any]) -> Synchronise:

@@ -64,6 +64,7 @@ def due(row: Schedule) -> datetime:
 # --- one instant -----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("SCHED-01a")
 def test_a_due_schedule_starts_a_run_and_moves_on() -> None:
     row, loop = make_schedule(input='{"day": "monday"}'), fire_loop()
     assert loop.tick() == 0
@@ -90,6 +91,7 @@ def test_a_run_gets_the_options_of_its_workflow() -> None:
     assert timedelta(seconds=88) < run.deadline_at - NOON < timedelta(seconds=95)
 
 
+@pytest.mark.behaviour("SCHED-01c")
 def test_an_explicit_none_in_the_input_is_kept() -> None:
     loop = fire_loop(make_workflow())
     row = make_schedule(input='{"note": null}')
@@ -189,6 +191,7 @@ def test_a_run_that_is_over_is_in_nobodys_way(overlap: str, ending: str) -> None
     assert sorted(run.status for run in runs()) == sorted([ending, "queued"])
 
 
+@pytest.mark.behaviour("SCHED-01b")
 def test_skip_passes_over_an_instant_while_a_run_is_live_and_fires_again_after() -> None:
     row = make_schedule()
     loop = fire_twice(row)
@@ -365,6 +368,7 @@ def test_a_week_of_seconds_is_made_up_for_with_one_run() -> None:
 # --- what is wrong with one stops only that one ----------------------------------------------
 
 
+@pytest.mark.behaviour("SCHED-01h")
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -54,6 +54,7 @@ def together(threads: Threads, loops: list[FireLoop], ticks: int = 1) -> None:
         answer(started)
 
 
+@pytest.mark.behaviour("RUN-14a")
 @pytest.mark.parametrize("overlap", ["skip", "allow", "queue", "cancel_previous"])
 def test_workers_that_tick_together_start_one_run_for_each_instant(threads: Threads, overlap: str) -> None:
     move_to(NOON - timedelta(minutes=1))

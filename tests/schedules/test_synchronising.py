@@ -92,12 +92,14 @@ def test_names_do_not_depend_on_expressions() -> None:
     }
 
 
+@pytest.mark.behaviour("SCHED-01d")
 def test_names_fit_their_column_whatever_the_workflow_is_called() -> None:
     workflow = make_workflow("0 6 * * *", "0 7 * * *", name="w" * 200)
     code_of(workflow).tick()
     assert sorted(map(len, names())) == [196, 200]
 
 
+@pytest.mark.behaviour("SCHED-01d")
 def test_names_may_be_any_text() -> None:
     wild = ["naïve ☃", "50% 'off'", 'back\\slash "quoted"', "%(name)s {0}"]
     start(*[Cron("0 6 * * *", name=name) for name in wild])
@@ -124,6 +126,7 @@ def test_an_unchanged_schedule_keeps_its_next_instant_and_the_operators_switch()
     assert not row("hourly").enabled
 
 
+@pytest.mark.behaviour("SCHED-01f")
 @pytest.mark.parametrize(
     ("changed", "following"),
     [(Cron("30 * * * *"), "2040-05-01T12:30:00"), (Cron("0 6 * * *", timezone="Asia/Tokyo"), "2040-05-01T21:00:00")],
@@ -179,6 +182,7 @@ def test_a_row_that_vanished_comes_back() -> None:
 # --- what is removed, and what is not touched ------------------------------------------------
 
 
+@pytest.mark.behaviour("SCHED-01g")
 def test_a_schedule_that_no_code_has_any_more_is_not_fired_and_goes_after_a_grace_time() -> None:
     move_to(NOON - timedelta(seconds=5))
     start("0 12 * * *", Cron("0 12 * * *", name="old"))
@@ -222,6 +226,7 @@ def test_rows_that_nobody_ever_declared_go_at_once() -> None:
     assert names() == [NIGHTLY]
 
 
+@pytest.mark.behaviour("SCHED-01i")
 @pytest.mark.parametrize("app_label", ["", "other_app"])
 def test_rows_of_operators_and_of_other_apps_are_never_touched(app_label: str) -> None:
     made = make_schedule("5 5 * * *", app_label=app_label, name="theirs", next_fire_at=NOON - DAY)
@@ -250,6 +255,7 @@ def test_a_schedule_moves_with_its_workflow_to_another_app() -> None:
 # --- what is wrong ---------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("SCHED-01h")
 @pytest.mark.parametrize(
     ("bad", "word"),
     [
@@ -283,6 +289,7 @@ def test_a_schedule_that_is_broken_by_a_deploy_stops() -> None:
     assert row().problem and row().next_fire_at is None
 
 
+@pytest.mark.behaviour("SCHED-01e")
 def test_one_name_twice_in_a_workflow_is_refused_and_the_first_stays() -> None:
     start(Cron("0 6 * * *", name="twice"), Cron("0 7 * * *", name="twice"))
     assert row("twice").expression == "0 6 * * *" and not row("twice").problem

@@ -12,12 +12,14 @@ from django_durable.client import schedules
 from django_durable.exceptions import InvalidInput, InvalidSchedule, UnknownWorkflow
 from django_durable.models import Audit, Fire, Schedule
 from django_durable.signals import schedule_fired
+from django_durable.store import by_hand
 from django_durable.workflows.definition import Workflow
 from tests.schedules.making import (
     DAY,
     HOUR,
     at,
     fire_loop,
+    fires,
     fresh,
     make_schedule,
     make_workflow,
@@ -91,6 +93,20 @@ def test_fire_now_goes_beside_a_live_run_and_counts_as_one(workflow: Workflow[An
     move_to(NOON)
     fire_loop(workflow).tick()
     assert outcomes(row) == ["manual", "manual", "skipped: overlap"]
+
+
+def test_fire_now_is_never_taken_for_a_regular_instant(
+    workflow: Workflow[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, loop = make_schedule(overlap="allow"), fire_loop(workflow)
+    move_to(NOON)
+    monkeypatch.setattr(by_hand, "database_now", lambda db: NOON)
+    first, second = schedules.fire_now(row), schedules.fire_now(row)
+    assert len({first, second}) == 2
+    assert [outcome for _, outcome in fires(row)] == ["manual", "manual"]
+    assert all(NOON < instant < NOON + timedelta(seconds=1) for instant, _ in fires(row))
+    loop.tick()
+    assert fires(row)[0] == (NOON, "fired") and len(runs()) == 3
 
 
 def test_fire_now_refuses_what_cannot_begin(workflow: Workflow[Any, Any]) -> None:

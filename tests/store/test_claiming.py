@@ -64,6 +64,7 @@ def take_ids(db: Database, *ids: Any, **more: Any) -> list[Claim]:
     return claim_ids(db, claimant(**more), ids, lease=LEASE, time=DatabaseClock())
 
 
+@pytest.mark.behaviour("DATA-03a")
 def test_the_best_run_is_claimed_first(db: PrivateDatabase):
     """By priority, then by who has waited longest since it was last queued; what has come due is in the same line."""
     low = make_run(priority=-5, queued_at=at(timedelta(hours=-9)))
@@ -141,6 +142,7 @@ def test_who_knows_no_workflow_claims_nothing(db: PrivateDatabase):
     assert status_of(run) == Status.QUEUED
 
 
+@pytest.mark.behaviour("RUN-04a", "RUN-19c")
 def test_ids_that_are_nobodys_or_not_queued_are_passed_over(db: PrivateDatabase):
     """A queue only hints: an id may be forged, gone, twice in the list, or claimed by another."""
     run, done = make_run(), make_run(Status.SUCCEEDED)
@@ -237,14 +239,14 @@ def test_a_claim_brings_the_journal_the_events_and_the_children_that_are_over(db
     loaded = journal.find("step")
     assert loaded is not None
     assert (loaded.value, loaded.kind, loaded.status, loaded.seq) == (step.value, "step", EntryStatus.SUCCEEDED, 1)
-    assert journal.child("one") == ChildState(child.pk, "succeeded", "7", None)
-    assert journal.child("two") is None
-    events = [journal.take_event("packed") for _ in range(3)]
+    assert journal.inbox.child("one") == ChildState(child.pk, "succeeded", "7", None)
+    assert journal.inbox.child("two") is None
+    events = [journal.inbox.take_event(["packed"]) for _ in range(3)]
     assert [event and event.id for event in events] == [one.pk, two.pk, None]
     assert events[0] is not None
     assert events[0].sent_at.tzinfo is not None
     assert set(claims[other.run_id].journal.entries) == set(waits)
-    assert claims[other.run_id].journal.take_event("packed") is None
+    assert claims[other.run_id].journal.inbox.take_event(["packed"]) is None
 
 
 def test_a_claim_of_a_failed_run_brings_the_failure_for_its_hook(db: PrivateDatabase):
@@ -357,10 +359,10 @@ def test_a_journal_that_cannot_be_read_is_told_of_its_run_alone(db: PrivateDatab
     newer, good = make_run(claims=1), make_run(claims=1)
     for run in (newer, good):
         journal_row(run, step_entry())
-    JournalEntry.objects.filter(run_id=newer.pk).update(kind="map")
+    JournalEntry.objects.filter(run_id=newer.pk).update(kind="saga")
     claims = {claim.run_id: claim for claim in take(db)}
     assert "'step'" in (claims[newer.pk].unreadable or "")
-    assert "map" in (claims[newer.pk].unreadable or "")
+    assert "saga" in (claims[newer.pk].unreadable or "")
     assert claims[good.pk].unreadable is None
     assert set(claims[good.pk].journal.entries) == {"step"}
 

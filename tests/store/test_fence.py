@@ -55,6 +55,7 @@ def count_rows() -> dict[str, int]:
     return {model.__name__: model.objects.count() for model in (Run, JournalEntry, Payload, Event, Tag)}
 
 
+@pytest.mark.behaviour("RUN-17a")
 @pytest.mark.parametrize("is_private", [True, False], ids=["private", "django"])
 @pytest.mark.parametrize("kind", ["everything", "one statement"])
 def test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written(
@@ -193,6 +194,7 @@ def test_a_row_that_somebody_holds_is_not_renewed_and_is_not_lost(
     assert set(recovery.renew(db, leases, lease=LEASE)) == {free.lease.token, busy.lease.token}
 
 
+@pytest.mark.behaviour("RUN-17b")
 def test_the_cancellation_that_came_first_wins_and_the_result_is_kept(db: PrivateDatabase):
     claimed = running(db)
     transitions.cancel(Database(), [claimed.run_id], Verb())
@@ -202,6 +204,7 @@ def test_the_cancellation_that_came_first_wins_and_the_result_is_kept(db: Privat
     assert payload(claimed.run_id, "output") == '"done"'
 
 
+@pytest.mark.behaviour("CANCEL-01e")
 def test_the_completion_that_came_first_wins(db: PrivateDatabase):
     claimed = running(db)
     write_batch(db, [(claimed.lease, Write(outcome=Completed('"done"')))])
@@ -245,6 +248,7 @@ def test_children_of_a_write_are_started_with_their_input(db: PrivateDatabase):
     assert payload(now.id, "input") == "[1]"
 
 
+@pytest.mark.behaviour("CANCEL-01g")
 def test_a_child_that_is_started_after_the_cancellation_is_cancelled_with_its_parent(db: PrivateDatabase):
     """The cancellation went through the tree before this child was in it."""
     claimed = running(db)

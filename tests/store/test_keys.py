@@ -60,6 +60,7 @@ class OpenTaker:
         answer(self.done)
 
 
+@pytest.mark.behaviour("CHILD-02a")
 def test_the_same_key_finds_the_same_run():
     first = take()
     assert take() == first
@@ -68,6 +69,7 @@ def test_the_same_key_finds_the_same_run():
     assert Run.objects.count() == 3
 
 
+@pytest.mark.behaviour("CHILD-02b")
 def test_another_input_under_the_key_is_an_error_and_starts_nothing():
     first = take()
     with pytest.raises(IdempotencyConflict) as caught:
@@ -82,6 +84,7 @@ def test_a_taken_key_may_be_rejected():
         take(on_conflict="reject")
 
 
+@pytest.mark.behaviour("CHILD-02f")
 @pytest.mark.parametrize("fails", [False, True], ids=["commits", "rolls back"])
 def test_who_takes_a_key_that_is_being_taken_waits_for_how_that_ends(threads: Threads, connect: Connect, fails: bool):
     first = OpenTaker(threads)
@@ -95,6 +98,7 @@ def test_who_takes_a_key_that_is_being_taken_waits_for_how_that_ends(threads: Th
     assert IdempotencyKey.objects.get().run_id == run_id
 
 
+@pytest.mark.behaviour("CHILD-02f")
 def test_of_many_who_take_a_key_at_once_one_starts_a_run(threads: Threads):
     barrier = threading.Barrier(6)
 
@@ -112,6 +116,7 @@ def later(unmoved_clock: None) -> Callable[[timedelta], None]:
     return clock.set_offset
 
 
+@pytest.mark.behaviour("CHILD-02c")
 def test_an_expired_key_is_free_again(later: Callable[[timedelta], None]):
     first = take(idempotency_ttl=timedelta(hours=1))
     later(timedelta(minutes=59))
@@ -159,6 +164,7 @@ def test_who_sees_a_key_expired_waits_for_who_is_taking_it_over(
 # --- a run that is gone ----------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CHILD-02e")
 def test_a_key_whose_run_is_gone_is_free_again():
     first = take()
     Run.objects.filter(pk=first).delete()

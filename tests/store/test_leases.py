@@ -58,7 +58,7 @@ def reap(db: PrivateDatabase, **more: Any) -> list[Taken]:
 def test_renewing_extends_the_lease_and_touches_nothing_else(db: PrivateDatabase):
     claim = running(db)
     before = row_of(claim.run_id)
-    assert recovery.renew(db, [claim.lease], lease=3600) == {claim.lease.token: False}
+    assert recovery.renew(db, [claim.lease], lease=3600) == {claim.lease.token: recovery.Asked()}
     after = row_of(claim.run_id)
     assert after.pop("lease_expires_at") > before.pop("lease_expires_at") + timedelta(seconds=3500)
     assert after == before
@@ -67,7 +67,7 @@ def test_renewing_extends_the_lease_and_touches_nothing_else(db: PrivateDatabase
 def test_renewing_tells_of_a_cancellation_and_renews_all_the_same(db: PrivateDatabase):
     claim = running(db)
     Run.objects.update(cancel_requested_at=at(PAST))
-    assert recovery.renew(db, [claim.lease], lease=LEASE) == {claim.lease.token: True}
+    assert recovery.renew(db, [claim.lease], lease=LEASE) == {claim.lease.token: recovery.Asked(cancel=True)}
 
 
 def test_renewing_with_a_stale_token_does_nothing(db: PrivateDatabase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -13,9 +14,9 @@ from django.db import connection
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
 from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.states import Status
+from django_durable.core.states import Kind, Status
 from django_durable.models import Run
-from django_durable.store import fitting, recovery, transitions, workers
+from django_durable.store import fitting, recovery, transitions, unwanted, workers
 from django_durable.store.auditing import Verb
 from django_durable.store.claiming import Claimant, claim_ids, claim_next, claim_oldest, claim_suspect
 from django_durable.store.committing import write_batch
@@ -252,6 +253,89 @@ def test_a_sweep_looks_at_nothing_of_finished_runs(explaining: Explaining, count
     db.close()
 
 
+CHILDREN = """
+    INSERT INTO django_durable_run (id, workflow, queue, priority, status, phase, attempt, claims, crashes,
+        suspect, block_reason, fingerprint, waiting_on, queued_at, parent_id, parent_path, root_id, detached)
+    SELECT gen_random_uuid(), 'tests.work', 'default', 0, 'queued', 'forward', 1, 0, 0,
+        false, '', '', '', now(), %(parent)s, map || '[' || n || ']', %(parent)s, false
+    FROM generate_series(0, 9999) n, unnest(%(maps)s::text[]) map"""
+CLAIMED = """
+    UPDATE django_durable_run SET status = 'running', claims = 1, lease_token = id, leased_by = id,
+        lease_expires_at = now()
+    WHERE parent_path LIKE 'each[%%'"""
+OVER = """
+    UPDATE django_durable_run SET status = 'succeeded', finished_at = now(), lease_token = NULL, leased_by = NULL,
+        lease_expires_at = NULL
+    WHERE parent_path = ANY (SELECT 'each[' || n || ']' FROM generate_series(0, %(last)s) n)"""
+
+
+class Touching(PrivateDatabase):
+    """Executes every statement and counts the pages that it has touched: dead entries of an index cost as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages = 0
+        self.indexes: set[str] = set()
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        [(plan,)] = super().rows(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {sql}", **parameters)
+        top = plan[0]["Plan"]
+        self.pages += top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+        self.indexes |= set(re.findall(r"durable_(?:run|payload)_\w+", str(plan)))
+        return []
+
+
+@pytest.fixture
+def touching(transactional_db: None) -> Iterator[Touching]:
+    db = Touching()
+    yield db
+    db.close()
+
+
+def a_fan_out(over: int) -> Run:
+    """A parent of 10,000 children at the map ``each``, the first of which are over, and as many at another map."""
+    parent = make_run(Status.WAITING, waiting_on="join:both", wake_at=None)
+    for path in ("each", "other"):
+        journal_row(parent, replace(child_entry(path), kind=Kind.MAP))
+    with connection.cursor() as cursor:
+        cursor.execute(CHILDREN, {"parent": parent.pk, "maps": ["other", "each"]})
+        cursor.execute(CLAIMED)
+        cursor.execute(OVER, {"last": over - 1})
+        cursor.execute("ANALYZE django_durable_run, django_durable_journalentry")
+    return parent
+
+
+@pytest.mark.parametrize("over", [1, 5_000, 9_990])
+def test_the_end_of_one_of_ten_thousand_children_costs_the_same_early_and_late(touching: Touching, over: int):
+    parent = a_fan_out(over)
+    sibling = waits.live_sibling(touching.dialect)
+    touching.rows(sibling, id=str(parent.pk), map="each")
+    assert touching.indexes == {"durable_run_live_child"}
+    assert touching.pages < 20
+    db = PrivateDatabase()
+    assert recovery.try_wake_parent(db, parent.pk, "each[0]") == []
+    db.close()
+
+
+@pytest.mark.parametrize("over", [1, 9_990])
+def test_a_sweep_over_ten_thousand_live_children_looks_at_one_of_each_map(counting: Counting, over: int):
+    a_fan_out(over)
+    recovery.sweep(counting, 10)
+    assert 0 < counting.looked_at < 20
+
+
+def test_a_sweep_for_unwanted_children_asks_none_of_ten_thousand_healthy_ones(touching: Touching):
+    a_fan_out(over=0)
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            INSERT INTO django_durable_payload (run_id, kind, data)
+            SELECT id, 'input', '[]' FROM django_durable_run ON CONFLICT DO NOTHING""")
+        cursor.execute("ANALYZE django_durable_payload")
+    assert unwanted.find_unwanted(touching, 10) == {}
+    assert touching.indexes == {"durable_payload_unwanted"}
+    assert touching.pages < 5
+
+
 BACKLOG = """
     INSERT INTO django_durable_run (id, workflow, queue, priority, status, phase, attempt, claims, crashes,
         suspect, block_reason, fingerprint, waiting_on, queued_at, wake_at, parent_path, root_id, detached)
@@ -265,7 +349,7 @@ OVER_A_BACKLOG: dict[str, Callable[[Database, Claimant], object]] = {
     "claim the oldest": lambda db, who: claim_oldest(db, who, 10, lease=LEASE, time=DatabaseClock()),
     "promote": lambda db, who: recovery.promote(db, 10),
     "next due": lambda db, who: db.rows(
-        claims.next_due(db.dialect), queues=list(who.queues), workflows=list(who.workflows)
+        claims.next_due(db.dialect, limited=False), queues=list(who.queues), workflows=list(who.workflows)
     ),
 }
 
@@ -291,11 +375,12 @@ def test_a_batch_finds_its_runs_by_their_keys(explaining: Explaining):
         "suspend": commits.with_held(d, commits.suspend(d)),
         "leave": commits.with_held(d, commits.leave(d)),
         "consume": commits.with_held(d, commits.consume_events(d)),
+        "answer": commits.with_held(d, commits.answer_events(d)),
         "children": commits.with_held(d, commits.insert_children(d)),
         "cancelled children": commits.with_held(d, commits.cancel_children(d)),
         "clear": commits.with_held(d, commits.clear_suspicion()),
     }
-    empty = dict.fromkeys(("claims", "held", "leaving", "suspending", "children", "consumed"), "[]")
+    empty = dict.fromkeys(("claims", "held", "leaving", "suspending", "children", "consumed", "answers"), "[]")
     empty["id"] = str(uuid4())
     for name, sql in parts.items():
         explaining.plans.clear()

@@ -11,11 +11,13 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 
 from django_durable import cancel_runs, get_run, resume_runs
-from django_durable.core.states import Status
+from django_durable.core.states import PayloadKind, Status
 from django_durable.exceptions import RunLocked
-from django_durable.models import Audit, Event, Run
+from django_durable.models import Audit, Event, Payload, Run
+from django_durable.queues.database import DatabaseQueue
 from django_durable.store import locking, recovery
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.worker.loops.unwanted import Unwanted
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked, session, wait_until_blocked
 from tests.store.rows import event_entry, journal_row, make_run, row_of, send, status_of
@@ -220,3 +222,21 @@ def test_an_event_waits_for_who_sends_its_key_at_the_same_time(
         wait_until_blocked(connect(), session(db))
     answer(second)
     assert list(Event.objects.values_list("payload", flat=True)) == ["1"]
+
+
+# --- children that nobody wants any more -----------------------------------------------------
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_sweep_leaves_an_unwanted_child_that_somebody_holds_for_its_next_round(db: PrivateDatabase, connect: Connect):
+    parents = [make_run(Status.SUCCEEDED) for _ in range(2)]
+    left = [make_run(Status.WAITING, parent_id=parent.pk, parent_path="any/slow/one") for parent in parents]
+    for parent in parents:
+        Payload.objects.create(run_id=parent.pk, kind=PayloadKind.UNWANTED, data="any/slow/one")
+    sweep = Unwanted(db, DatabaseQueue())
+    with row_locked(connect(), left[0].pk):
+        assert sweep.tick() == 1
+        assert [status_of(child) for child in left] == [Status.WAITING, Status.QUEUED]
+    assert sweep.tick() == 1
+    assert status_of(left[0]) == Status.QUEUED
+    assert sweep.tick() == 0

@@ -147,10 +147,10 @@ def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, betw
         return claim_some(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
 
     where = {
-        "id": "WHERE id = ANY(%(ids)s)",
+        "id": "WHERE r.id = ANY(%(ids)s)",
         "best first": "WHERE r.status = 'queued'",
         "best of the due": IS_DUE,
-        "oldest first": "WHERE r.status = 'queued' AND r.workflow",
+        "oldest first": "WHERE r.status = 'queued' AND r.limit_key IS NULL AND r.workflow",
     }[by]
     assert between(where, take, lambda: winner.extend(take(db))) == []
     assert fresh(run).lease_token == winner[0].lease.token
@@ -169,13 +169,13 @@ def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase,
         write_batch(db, [(second.lease, write)])
 
     [third] = between(
-        "WHERE id = ANY(%(ids)s)",
+        "WHERE r.id = ANY(%(ids)s)",
         lambda gated: claim_ids(gated, claimant(), [first.run_id], lease=LEASE, time=DatabaseClock()),
         another_claims_consumes_and_hands_back,
     )
     assert third.claims == 3
     assert set(third.journal.entries) == {"packed", "later"}
-    assert third.journal.take_event("packed") is None
+    assert third.journal.inbox.take_event(["packed"]) is None
 
 
 def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: PrivateDatabase, between: Callable[..., Any]):
@@ -187,7 +187,7 @@ def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: Private
         write_batch(db, [(first.lease, Write(entries(step_entry()), outcome=Released()))])
 
     [second] = between(
-        "WHERE id = ANY(%(ids)s)",
+        "WHERE r.id = ANY(%(ids)s)",
         lambda gated: claim_ids(gated, claimant(), [run.pk], lease=LEASE, time=DatabaseClock()),
         another_claims_and_hands_back,
     )
@@ -195,6 +195,7 @@ def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: Private
     assert set(second.journal.entries) == {"step"}
 
 
+@pytest.mark.behaviour("RUN-03a")
 def test_a_promotion_leaves_a_run_that_was_claimed_meanwhile(db: PrivateDatabase, between: Callable[..., Any]):
     run = make_run(Status.WAITING, wake_at=at(PAST))
     promoted = between(
@@ -206,6 +207,7 @@ def test_a_promotion_leaves_a_run_that_was_claimed_meanwhile(db: PrivateDatabase
     assert status_of(run) == Status.RUNNING
 
 
+@pytest.mark.behaviour("RUN-03a")
 def test_a_promotion_leaves_a_run_that_sleeps_anew(db: PrivateDatabase, between: Callable[..., Any]):
     run = make_run(Status.WAITING, wake_at=at(PAST))
 

@@ -109,6 +109,7 @@ def test_an_instant_is_kept_to_the_microsecond(any_db: Database):
     assert (run.wake_at, run.deadline_at) == (moment, moment.replace(microsecond=0))
 
 
+@pytest.mark.behaviour("RUN-10a")
 def test_many_runs_are_started_all_or_none(any_db: Database):
     runs = [new_run(tags=(f"tag {n}", "all")) for n in range(20)]
     assert start_runs(any_db, runs) == [Ready(run.id, "default", 0) for run in runs]
@@ -126,6 +127,7 @@ def test_an_id_that_is_taken_is_an_error_and_never_an_overwrite(any_db: Database
     assert payload(run, "input") == "[1]"
 
 
+@pytest.mark.behaviour("RUN-10b")
 def test_a_transaction_that_is_rolled_back_leaves_nothing(db: PrivateDatabase):
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         doubling.enqueue(number=1)
@@ -136,6 +138,7 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(db: PrivateDatabase):
     assert [model.objects.count() for model in (Run, Payload, Tag, IdempotencyKey)] == [0, 0, 0, 0]
 
 
+@pytest.mark.behaviour("RUN-19a")
 def test_nobody_sees_a_run_before_the_transaction_that_starts_it_is_over(db: PrivateDatabase):
     with transaction.atomic():
         handle = doubling.enqueue(number=1)

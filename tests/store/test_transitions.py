@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -14,6 +14,7 @@ from django.utils import timezone
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.codec import encode
 from django_durable.core.journal import Write
+from django_durable.core.names import ON_FAILURE
 from django_durable.core.outcomes import (
     Blocked,
     Cancelled,
@@ -22,11 +23,12 @@ from django_durable.core.outcomes import (
     Failed,
     Lost,
     Outcome,
+    Paused,
     Released,
     Retried,
     Suspended,
 )
-from django_durable.core.states import BlockReason, EntryStatus, Status
+from django_durable.core.states import BlockReason, EntryStatus, Phase, Status
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store import fitting, recovery, transitions
 from django_durable.store.auditing import Verb
@@ -70,56 +72,74 @@ claim_suspect_suspect     .         running   .         .         .         .   
 journal                   .         .         .         .         .         .         .         .         .
 complete                  .         .         succeeded .         .         .         .         .         .
 complete_cancelling       .         .         cancelled .         .         .         .         .         .
+complete_pausing          .         .         succeeded .         .         .         .         .         .
 fail                      .         .         failed    .         .         .         .         .         .
 fail_cancelling           .         .         cancelled .         .         .         .         .         .
 end                       .         .         queued    .         .         .         .         .         .
+end_pausing               .         .         paused    .         .         .         .         .         .
 cancelled                 .         .         cancelled .         .         .         .         .         .
 release                   .         .         queued    .         .         .         .         .         .
 release_cancelling        .         .         queued    .         .         .         .         .         .
+release_pausing           .         .         paused    .         .         .         .         .         .
+release_both              .         .         queued    .         .         .         .         .         .
+paused                    .         .         queued    .         .         .         .         .         .
+paused_pausing            .         .         paused    .         .         .         .         .         .
+paused_both               .         .         queued    .         .         .         .         .         .
 block                     .         .         blocked   .         .         .         .         .         .
 block_cancelling          .         .         cancelled .         .         .         .         .         .
 lost                      .         .         .         .         .         .         .         .         .
 suspend                   .         .         waiting   .         .         .         .         .         .
 suspend_reason            .         .         queued    .         .         .         .         .         .
-suspend_reason_elsewhere  .         .         waiting   .         .         .         .         .         .
+suspend_reason_abandoned  .         .         waiting   .         .         .         .         .         .
 suspend_cancelling        .         .         queued    .         .         .         .         .         .
+suspend_pausing           .         .         paused    .         .         .         .         .         .
+suspend_both              .         .         queued    .         .         .         .         .         .
 retry                     .         .         waiting   .         .         .         .         .         .
 retry_cancelling          .         .         queued    .         .         .         .         .         .
+retry_pausing             .         .         paused    .         .         .         .         .         .
 stale_complete            .         .         .         .         .         .         .         .         .
 stale_fail                .         .         .         .         .         .         .         .         .
 stale_end                 .         .         .         .         .         .         .         .         .
 stale_cancelled           .         .         .         .         .         .         .         .         .
 stale_release             .         .         .         .         .         .         .         .         .
+stale_paused              .         .         .         .         .         .         .         .         .
 stale_block               .         .         .         .         .         .         .         .         .
 stale_suspend             .         .         .         .         .         .         .         .         .
 stale_retry               .         .         .         .         .         .         .         .         .
 wake                      .         .         .         .         .         .         .         .         .
 wake_reason               .         .         .         queued    .         .         .         .         .
-wake_reason_elsewhere     .         .         .         .         .         .         .         .         .
+wake_reason_abandoned     .         .         .         .         .         .         .         .         .
 wake_cancelling           .         .         .         queued    .         .         .         .         .
 sweep                     .         .         .         .         .         .         .         .         .
 sweep_reason              .         .         .         queued    .         .         .         .         .
-sweep_reason_elsewhere    .         .         .         .         .         .         .         .         .
+sweep_reason_abandoned    .         .         .         .         .         .         .         .         .
 promote                   .         .         .         .         .         .         .         .         .
 promote_due               queued    .         .         queued    .         .         .         .         .
 reap                      .         .         .         .         .         .         .         .         .
 reap_lapsed               .         .         queued    .         .         .         .         .         .
 reap_cancelling           .         .         queued    .         .         .         .         .         .
+reap_pausing              .         .         paused    .         .         .         .         .         .
 reap_seen                 .         .         queued    .         .         .         .         .         .
 reap_seen_other           .         .         .         .         .         .         .         .         .
 reap_guilty               .         .         blocked   .         .         .         .         .         .
 reap_guilty_cancelling    .         .         cancelled .         .         .         .         .         .
 reap_worker               .         .         queued    .         .         .         .         .         .
+reap_worker_pausing       .         .         paused    .         .         .         .         .         .
 reap_worker_other         .         .         .         .         .         .         .         .         .
 reap_worker_guilty        .         .         blocked   .         .         .         .         .         .
 reap_worker_guilty_cancel .         .         cancelled .         .         .         .         .         .
 release_worker            .         .         queued    .         .         .         .         .         .
+release_worker_pausing    .         .         paused    .         .         .         .         .         .
 release_worker_other      .         .         .         .         .         .         .         .         .
 renew                     .         .         =         .         .         .         .         .         .
 stale_renew               .         .         .         .         .         .         .         .         .
 cancel                    cancelled queued    =         queued    queued    cancelled .         .         .
 cancel_unclaimed          cancelled cancelled =         cancelled cancelled cancelled .         .         .
+pause                     paused    paused    =         paused    .         .         .         .         .
+pause_cancelling          .         .         .         .         .         .         .         .         .
 resume                    .         .         .         .         queued    queued    .         queued    queued
+resume_pausing            .         .         =         .         queued    queued    .         queued    queued
+resume_early              .         .         .         .         scheduled queued    .         queued    queued
 block_unknown             blocked   blocked   .         blocked   .         .         .         .         .
 block_unknown_not_due     .         blocked   .         .         .         .         .         .         .
 block_unknown_cancelling  cancelled cancelled .         cancelled .         .         .         .         .
@@ -136,11 +156,14 @@ Apply = Callable[[Database, Run], object]
 
 @dataclass
 class Transition:
-    """``make`` is what to add to the columns of each run, so that nothing but its status stands in the way."""
+    """``make`` is what to add to the columns of each run, so that nothing but its status stands in the way.
+
+    ``reason``: how far an entry has come whose event is there.
+    """
 
     apply: Apply
     make: Callable[[str], dict[str, Any]] = field(default=lambda status: {})
-    reason: bool = False
+    reason: EntryStatus | None = None
 
 
 def constantly(**more: Any) -> Callable[[str], dict[str, Any]]:
@@ -153,6 +176,19 @@ def due(status: str) -> dict[str, Any]:
 
 def cancelling(status: str) -> dict[str, Any]:
     return {"cancel_requested_at": timezone.now()}
+
+
+def pausing(status: str) -> dict[str, Any]:
+    return {"pause_requested_at": timezone.now()}
+
+
+def both(status: str) -> dict[str, Any]:
+    return {**pausing(status), **cancelling(status)}
+
+
+def early(status: str) -> dict[str, Any]:
+    """Paused before its time had come."""
+    return {"claims": 0, "started_at": None, "wake_at": at(FUTURE)} if status == Status.PAUSED else {}
 
 
 def lapsed(status: str) -> dict[str, Any]:
@@ -230,9 +266,10 @@ ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
 OUTCOMES: dict[str, Outcome] = {
     "complete": Completed("1"),
     "fail": Failed(ERROR),
-    "end": Ending(ERROR),
+    "end": Ending(Phase.ON_FAILURE, ERROR),
     "cancelled": Cancelled(),
     "release": Released(),
+    "paused": Paused(),
     "block": Blocked(BlockReason.DIVERGED, "changed", "new"),
     "suspend": Suspended("sleep:nap", wake_after=3600),
     "retry": Retried(ERROR, 2, 3600),
@@ -255,20 +292,41 @@ TRANSITIONS: dict[str, Transition] = {
         f"{name}_cancelling": Transition(writes(OUTCOMES[name]), cancelling)
         for name in ("complete", "fail", "release", "block", "suspend", "retry")
     },
-    "suspend_reason": Transition(writes(Suspended("event:packed")), reason=True),
-    "suspend_reason_elsewhere": Transition(writes(OUTCOMES["suspend"]), reason=True),
+    **{
+        f"{name}_pausing": Transition(writes(OUTCOMES[name]), pausing)
+        for name in ("complete", "end", "release", "paused", "suspend", "retry")
+    },
+    **{f"{name}_both": Transition(writes(OUTCOMES[name]), both) for name in ("release", "paused", "suspend")},
+    "suspend_reason": Transition(writes(Suspended("event:packed")), reason=EntryStatus.WAITING),
+    "suspend_reason_abandoned": Transition(writes(OUTCOMES["suspend"]), reason=EntryStatus.ABANDONED),
     "wake": Transition(lambda db, run: recovery.wake(db, run.pk), due),
-    "wake_reason": Transition(lambda db, run: recovery.wake(db, run.pk), awaiting, reason=True),
-    "wake_reason_elsewhere": Transition(lambda db, run: recovery.wake(db, run.pk), reason=True),
+    "wake_reason": Transition(lambda db, run: recovery.wake(db, run.pk), awaiting, reason=EntryStatus.WAITING),
+    "wake_reason_abandoned": Transition(
+        lambda db, run: recovery.wake(db, run.pk), awaiting, reason=EntryStatus.ABANDONED
+    ),
     "wake_cancelling": Transition(lambda db, run: recovery.wake(db, run.pk), cancelling),
     "sweep": Transition(lambda db, run: recovery.sweep(db, 10), due),
-    "sweep_reason": Transition(lambda db, run: recovery.sweep(db, 10), awaiting, reason=True),
-    "sweep_reason_elsewhere": Transition(lambda db, run: recovery.sweep(db, 10), reason=True),
-    "promote": Transition(lambda db, run: recovery.promote(db, 10), reason=True),
+    "sweep_reason": Transition(lambda db, run: recovery.sweep(db, 10), awaiting, reason=EntryStatus.WAITING),
+    "sweep_reason_abandoned": Transition(
+        lambda db, run: recovery.sweep(db, 10), awaiting, reason=EntryStatus.ABANDONED
+    ),
+    "promote": Transition(lambda db, run: recovery.promote(db, 10), reason=EntryStatus.WAITING),
     "promote_due": Transition(lambda db, run: recovery.promote(db, 10), due),
     "reap": Transition(reaps),
     "reap_lapsed": Transition(reaps, lapsed),
     "reap_cancelling": Transition(reaps, lambda status: {**lapsed(status), **cancelling(status)}),
+    "reap_pausing": Transition(reaps, lambda status: {**lapsed(status), **pausing(status)}),
+    "reap_worker_pausing": Transition(reaps_worker, pausing),
+    "release_worker_pausing": Transition(
+        lambda db, run: recovery.release_worker(db, run.leased_by or uuid4()), pausing
+    ),
+    "pause": Transition(lambda db, run: transitions.pause(db, [run.pk], Verb())),
+    "pause_cancelling": Transition(lambda db, run: transitions.pause(db, [run.pk], Verb()), cancelling),
+    "resume_pausing": Transition(
+        lambda db, run: transitions.resume(db, [run.pk], Verb()),
+        lambda status: pausing(status) if status == Status.RUNNING else {},
+    ),
+    "resume_early": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb()), early),
     "reap_seen": Transition(reaps_seen, lapsed),
     "reap_seen_other": Transition(reaps_seen_other, lapsed),
     "reap_guilty": Transition(reaps, guilty),
@@ -313,12 +371,13 @@ def test_the_table_holds_every_transition_and_every_status():
     assert {status for _, status in CELLS} == set(Status)
 
 
+@pytest.mark.behaviour("RUN-01c", "RUN-03b", "RUN-19c", "CANCEL-01h")
 @pytest.mark.parametrize(("name", "status"), CELLS)
 def test_transition(name: str, status: str):
     transition, expected = TRANSITIONS[name], CELLS[name, status]
     run = make_run(status, **transition.make(status))
-    if transition.reason:
-        journal_row(run, event_entry())
+    if transition.reason is not None:
+        journal_row(run, replace(event_entry(), status=transition.reason))
         send(run.pk)
     before = row_of(run)
     transition.apply(Database(), run)
@@ -360,7 +419,9 @@ def test_a_resumed_run_begins_anew_with_its_journal(status: str):
         assert status not in ("paused", "blocked", "failed", "cancelled")
         return
     after = fresh(run)
-    assert (after.phase, after.crashes, after.suspect, after.finished_at) == ("forward", 0, False, None)
+    # A pause is no end: what comes after it is what would have come.
+    ended = ("on_failure", 2) if status == Status.PAUSED else ("forward", 0)
+    assert (after.phase, after.crashes, after.suspect, after.finished_at) == (*ended, False, None)
     assert (after.cancel_requested_at, after.block_reason, after.fingerprint) == (None, "", "")
     assert after.deadline_at == deadline
     assert [(a.verb, a.actor, a.reason, a.status_before) for a in after.audit.all()] == [
@@ -409,7 +470,7 @@ def test_only_the_step_that_ended_each_of_many_runs_begins_anew():
     for number, run in enumerate(runs):
         Payload.objects.create(run_id=run.pk, kind="error", data=encode({**ERROR, "culprits": [f"step {number % 2}"]}))
     for run in runs[:2]:
-        for path in ("step 0", "step 1", transitions.ON_FAILURE):
+        for path in ("step 0", "step 1", ON_FAILURE):
             step_of(run, path, EntryStatus.FAILED)
     assert len(transitions.resume(Database(), [run.pk for run in runs], Verb())) == 500
     assert steps_of(runs[0]) == {"step 0": ("retrying", 0, None), "step 1": ("failed", 3, None)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -13,9 +15,9 @@ from django.conf import settings
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import NewRun, Write
+from django_durable.core.journal import Entry, NewRun, Write
 from django_durable.core.outcomes import Completed, Retried, Suspended
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.states import EntryStatus, Kind, Status
 from django_durable.models import Event, JournalEntry, Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
@@ -25,7 +27,7 @@ from django_durable.store.committing import Receipt, write_batch
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.starting import start_runs
 from tests.store.conftest import Connect
-from tests.store.parallel import Hooked, Threads, answer, row_locked, session, wait_until_blocked
+from tests.store.parallel import SECONDS, Hooked, Threads, answer, row_locked, session, wait_until_blocked
 from tests.store.rows import (
     LEASE,
     PAST,
@@ -157,26 +159,32 @@ def test_an_event_for_a_wait_that_is_over_is_no_reason(db: PrivateDatabase):
     assert suspend(db, claim, over, sleep_entry(60)).status == Status.WAITING
 
 
-def test_an_event_for_a_wait_that_changed_code_no_longer_comes_to_is_no_reason(db: PrivateDatabase):
+def abandoned(entry: Entry) -> Entry:
+    """As who suspends leaves a wait that nobody is at any more (tests/executor/test_abandoned_waits.py)."""
+    return replace(entry, status=EntryStatus.ABANDONED)
+
+
+def test_an_event_for_a_wait_that_is_abandoned_is_no_reason(db: PrivateDatabase):
     """Nobody takes it: every later suspension would go straight to queued, for ever."""
     claim = running(db)
     suspend(db, claim, event_entry("packed"))
     assert send_and_wake(db, claim.run_id) != []
     [again] = claim_all(db, claim.run_id)
     outcome = Suspended("sleep:nap", wake_after=60)
-    assert suspend(db, again, sleep_entry(60), outcome=outcome).status == Status.WAITING
+    receipt = suspend(db, again, abandoned(event_entry("packed")), sleep_entry(60), outcome=outcome)
+    assert receipt.status == Status.WAITING
     assert recovery.wake(db, claim.run_id) == []
     assert recovery.sweep(db, 10) == []
 
 
-def test_a_child_of_a_wait_that_changed_code_no_longer_comes_to_is_no_reason(db: PrivateDatabase):
+def test_the_end_of_a_child_that_nobody_waits_for_any_more_is_no_reason(db: PrivateDatabase):
     claim = running(db)
     child = child_of(claim)
     suspend(db, claim, child_entry(), outcome=Suspended("child:child"), children=[child])
     finish(db, child.id)
     assert recovery.wake(db, claim.run_id) != []
     [again] = claim_all(db, claim.run_id)
-    assert suspend(db, again, event_entry("packed")).status == Status.WAITING
+    assert suspend(db, again, abandoned(child_entry()), event_entry("packed")).status == Status.WAITING
     assert recovery.wake(db, claim.run_id) == []
     assert recovery.sweep(db, 10) == []
 
@@ -281,6 +289,144 @@ def test_two_children_that_end_at_once_cannot_both_leave_their_parent_asleep(
     assert status_of(claim.run_id) == Status.QUEUED
 
 
+# --- the children of a map -------------------------------------------------------------------
+
+
+def map_entry(path: str = "each") -> Entry:
+    return Entry(path, Kind.MAP, EntryStatus.WAITING, seq=1)
+
+
+def fan_out(db: Database, claim: Claim, count: int, path: str = "each") -> list[Claim]:
+    """Start the children of a map, suspend the parent and claim them."""
+    children = [child_of(claim, f"{path}[{index}]") for index in range(count)]
+    outcome = Suspended(f"map:{path}")
+    assert suspend(db, claim, map_entry(path), outcome=outcome, children=children).status == Status.WAITING
+    claims = {one.run_id: one for one in claim_all(db, *[child.id for child in children])}
+    return [claims[child.id] for child in children]
+
+
+def end(db: Database, child: Claim) -> list[Ready] | None:
+    receipt = write_batch(db, [(child.lease, Write(outcome=Completed("1")))])[child.run_id]
+    assert receipt.parent_id is not None
+    return recovery.try_wake_parent(db, receipt.parent_id, receipt.parent_path)
+
+
+@pytest.mark.parametrize("last", [0, 5, 11])
+def test_whoever_of_a_map_ends_last_wakes_the_parent_once(db: PrivateDatabase, last: int):
+    claim = running(db)
+    children = fan_out(db, claim, 12)
+    for child in [*children[:last], *children[last + 1 :]]:
+        assert end(db, child) == []
+    assert status_of(claim.run_id) == Status.WAITING
+    assert end(db, children[last]) == [Ready(claim.run_id, "default", 0)]
+    assert recovery.try_wake_parent(db, claim.run_id, "each[3]") == []
+
+
+def test_while_a_sibling_lives_the_parent_is_not_even_looked_at(db: PrivateDatabase, connect: Connect):
+    """Its row is neither waited for nor locked: ten thousand children would each write to it."""
+    claim, hooked = running(db), Hooked()
+    first, second = fan_out(db, claim, 2)
+    touched: list[str] = []
+    hooked.before["FROM django_durable_run WHERE id ="] = lambda: touched.append("the parent's row")
+    assert end(hooked, first) == []
+    assert touched == []
+    assert end(hooked, second) == [Ready(claim.run_id, "default", 0)]
+    assert touched == ["the parent's row"]
+    hooked.close()
+
+
+def test_the_last_two_of_a_map_that_end_together_wake_their_parent_once(
+    connect: Connect, threads: Threads, db: PrivateDatabase
+):
+    """Both have committed before either looks: each sees that it is the last, and the parent's lock decides."""
+    claim = running(db)
+    sessions = [connect() for _ in range(2)]
+    children = fan_out(db, claim, 2)
+    committed = Barrier(2)
+
+    def end_together(session: PrivateDatabase, child: Claim) -> list[Ready] | None:
+        write_batch(session, [(child.lease, Write(outcome=Completed("1")))])
+        committed.wait(SECONDS)
+        woken = None
+        while woken is None:  # The other holds the row: the notifier hands this to its patient thread.
+            woken = recovery.try_wake_parent(session, claim.run_id, "each[0]")
+        return woken
+
+    ends = [threads.start(end_together, *one) for one in zip(sessions, children, strict=True)]
+    assert sorted(map(len, map(answer, ends))) == [0, 1]
+    assert status_of(claim.run_id) == Status.QUEUED
+
+
+def test_an_end_that_is_not_committed_is_left_to_the_one_who_commits_it(db: PrivateDatabase, connect: Connect):
+    """The first sees the other alive, and leaves the parent to it: the later commit sees both."""
+    claim, other = running(db), connect()
+    first, second = fan_out(db, claim, 2)
+    if not db.dialect.has_writing_ctes:
+        assert [end(db, first), end(db, second)] == [[], [Ready(claim.run_id, "default", 0)]]
+        return
+    with other.transaction():
+        write_batch(other, [(second.lease, Write(outcome=Completed("1")))])
+        assert end(db, first) == []
+    assert recovery.try_wake_parent(other, claim.run_id, "each[1]") == [Ready(claim.run_id, "default", 0)]
+
+
+def test_a_parent_that_suspends_while_its_last_child_ends_is_woken(connect: Connect, threads: Threads):
+    """The child sees no sibling and a parent that runs still: it waits for its row instead of passing by."""
+    suspending, waker, watching = Hooked(), connect(), connect()
+    claim = running(suspending)
+    child = child_of(claim, "each[0]")
+    write_batch(suspending, [(claim.lease, Write(entries(map_entry()), children=[child]))])
+    [started] = claim_all(waker, child.id)
+    write_batch(waker, [(started.lease, Write(outcome=Completed("1")))])
+    looking: list[Future[list[Ready]]] = []
+
+    def meanwhile() -> None:
+        looking.append(threads.start(recovery.wake, waker, claim.run_id))
+        wait_until_blocked(watching, session(suspending))
+        assert not looking[0].done()
+
+    suspending.before[SUSPENSION] = meanwhile
+    assert suspend(suspending, claim, outcome=Suspended("map:each")).status == Status.QUEUED
+    assert answer(looking[0]) == []
+    suspending.close()
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {"succeeded", "failed", "cancelled"}))
+def test_a_live_item_keeps_the_parent_of_a_map_waiting(db: PrivateDatabase, status: str):
+    claim = running(db)
+    make_run(status, parent_id=claim.run_id, parent_path="each[10]", queue="elsewhere")
+    make_run("succeeded", parent_id=claim.run_id, parent_path="each[9]")
+    assert suspend(db, claim, map_entry(), outcome=Suspended("map:each")).status == Status.WAITING
+    assert recovery.try_wake_parent(db, claim.run_id, "each[9]") == recovery.wake(db, claim.run_id) == []
+    assert recovery.sweep(db, 10) == []
+
+
+@pytest.mark.parametrize("path", ["each", "eac", "eachother[0]", "Each[0]", "each%5B0%5D", "scope/each[0]"])
+def test_children_at_paths_that_only_look_alike_are_no_items_of_the_map(db: PrivateDatabase, path: str):
+    claim = running(db)
+    make_run("waiting", parent_id=claim.run_id, parent_path=path)
+    [item] = fan_out(db, claim, 1)
+    assert end(db, item) == [Ready(claim.run_id, "default", 0)]
+
+
+def test_children_of_calls_with_keys_are_waited_for_one_by_one(db: PrivateDatabase):
+    """Their paths look like those of a map's items, and a live one has nothing to do with another's wait."""
+    claim = running(db)
+    make_run("waiting", parent_id=claim.run_id, parent_path="pack[1]")
+    child = child_of(claim, "pack[0]")
+    suspend(db, claim, child_entry("pack[0]"), outcome=Suspended("child:pack[0]"), children=[child])
+    [started] = claim_all(db, child.id)
+    assert end(db, started) == [Ready(claim.run_id, "default", 0)]
+
+
+def test_the_sweep_wakes_the_parent_whose_last_child_s_process_died(db: PrivateDatabase):
+    claim = running(db)
+    for child in fan_out(db, claim, 3):
+        assert recovery.sweep(db, 10) == []
+        write_batch(db, [(child.lease, Write(outcome=Completed("1")))])
+    assert recovery.sweep(db, 10) == [Ready(claim.run_id, "default", 0)]
+
+
 # --- the sweep, for who died before the wake -------------------------------------------------
 
 
@@ -347,6 +493,7 @@ def database_now(db: Database) -> Any:
     return db.dialect.read_instant(db.rows(f"SELECT {db.dialect.now}")[0][0])
 
 
+@pytest.mark.behaviour("WAIT-01b")
 @pytest.mark.parametrize("outcome", [Suspended("sleep:nap", wake_after=3600), Retried(ERROR, 2, 3600)])
 def test_a_wait_ends_not_early_and_not_late_by_the_clock_of_the_database(
     db: PrivateDatabase, hour: Callable[[float], None], outcome: Any
@@ -426,7 +573,7 @@ def test_the_deadline_does_not_bound_what_comes_after_the_failure(db: PrivateDat
 def test_a_wait_that_the_failure_cut_short_is_no_reason_to_go_on(db: PrivateDatabase, phase: str):
     """The deadline hit while the run waited for an event: the event comes, and nobody is there to take it."""
     claim = running(db, phase=phase)
-    journal_row(fresh(claim.run_id), event_entry())
+    journal_row(fresh(claim.run_id), abandoned(event_entry()))
     send(claim.run_id)
     receipt = suspend(db, claim, step_entry(status=EntryStatus.RETRYING), outcome=Suspended("retry:x", wake_after=60))
     assert receipt.status == Status.WAITING

@@ -22,6 +22,7 @@ def plain(ctx: Context, number: int, express: bool = False) -> None:
     pass
 
 
+@pytest.mark.behaviour("DATA-03d")
 def test_a_run_with_this_input_is_found() -> None:
     plain.enqueue(1)
     run = plain.enqueue(2, express=True)
@@ -64,6 +65,7 @@ def test_a_parameter_that_does_not_exist_is_an_error_of_the_test(ask: Any) -> No
         ask(plain, nubmer=1)
 
 
+@pytest.mark.behaviour("DATA-03d")
 def test_steps_that_ran() -> None:
     run, failing = app.many_steps.enqueue(3), app.failing.enqueue()
     run_until_idle()

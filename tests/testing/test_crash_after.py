@@ -85,6 +85,7 @@ def test_a_suspect_that_gets_on_is_cleared() -> None:
     assert (run.refresh().status, run.run.suspect, run.run.crashes) == ("succeeded", False, 0)
 
 
+@pytest.mark.behaviour("RUN-05a")
 def test_the_crash_counts_as_no_attempt_and_leaves_no_lease() -> None:
     run = flows.patient.enqueue(1)
     with crash_after("a"):

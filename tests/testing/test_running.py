@@ -111,6 +111,7 @@ def test_waits_are_skipped_only_when_asked() -> None:
     assert run.refresh().status == "succeeded"
 
 
+@pytest.mark.behaviour("RUN-02b")
 def test_runs_that_start_later_are_waited_for_as_well() -> None:
     run = flows.three_steps.using(run_after=7200).enqueue()
     assert run_until_idle() == 0
@@ -158,6 +159,7 @@ def test_a_debugger_may_take_its_time_after_an_atomic_step() -> None:
             assert cursor.fetchone() == ("0",)
 
 
+@pytest.mark.behaviour("STEP-10a", "DATA-03d")
 def test_signals_are_sent_here_and_now() -> None:
     heard: list[str] = []
 

@@ -21,6 +21,7 @@ def is_close(a: datetime, b: datetime) -> bool:
     return abs(a - b) < 10 * SECOND
 
 
+@pytest.mark.behaviour("DATA-03c")
 def test_all_python_clocks_move_together_and_back() -> None:
     real = datetime.now(UTC)
     with travel() as clock:
@@ -117,6 +118,7 @@ def test_an_error_restores_as_well() -> None:
     assert is_close(timezone.now(), real)
 
 
+@pytest.mark.behaviour("DATA-03c")
 @pytest.mark.usefixtures("any_db")
 def test_the_engines_sql_follows() -> None:
     run = flows.patient.enqueue(48)

@@ -127,7 +127,7 @@ def test_a_run_of_a_newer_release_is_blocked_and_its_neighbours_run(connect: Cal
     newer, good = workflows.doubling.enqueue(number=1), workflows.doubling.enqueue(number=2)
     Run.objects.update(claims=1)
     journal_row(Run.objects.get(pk=newer.id), step_entry("other"))
-    JournalEntry.objects.update(kind="map")
+    JournalEntry.objects.update(kind="saga")
     committer, slots = Committer(connect(), lambda *_: None), Slots(2)
 
     def work(claims: Sequence[Claim]) -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django_durable.conf import durable_settings
 from django_durable.core import clock
 from django_durable.core.ids import uuid7
+from django_durable.core.registry import limits
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import Run
 from django_durable.queues import Queue
@@ -23,8 +24,10 @@ from django_durable.queues.current import current_queue
 from django_durable.queues.redis import BLOCK_SECONDS
 from django_durable.store.claiming import Claim
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.worker import process as process_module
 from django_durable.worker.claimer import Claimer
 from django_durable.worker.committer import Committer
+from django_durable.worker.loops import admit
 from django_durable.worker.loops.base import LoopRunner
 from django_durable.worker.loops.maintenance import maintenance
 from django_durable.worker.process import WorkerOptions, WorkerProcess
@@ -118,8 +121,13 @@ class Hurried:
         return self._queue.length(queue)
 
 
-def test_an_idle_minute(travel: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most two statements a second, however many runs sleep."""
+@pytest.mark.parametrize("has_limits", [False, True], ids=["no limits", "limits"])
+def test_an_idle_minute(travel: Callable[[float], None], monkeypatch: pytest.MonkeyPatch, *, has_limits: bool) -> None:
+    """At most two statements a second, however many runs sleep; with limits one more for each look."""
+    assert limits()
+    if not has_limits:
+        for module in (process_module, admit):
+            monkeypatch.setattr(module, "limits", dict)
     fall_asleep(1000)
     statements, loops_db = Statements(), PrivateDatabase()
     process = WorkerProcess(uuid4(), WorkerOptions())
@@ -146,9 +154,8 @@ def test_an_idle_minute(travel: Callable[[float], None], monkeypatch: pytest.Mon
     work_for(30)  # what is done once, at the start
     with statements.counted(claimer._db, heartbeat._db, loops_db, Database()):
         work_for(60)
-    assert len(statements.sent) <= (110 if django_settings.QUEUE == "redis" else 120), Counter(
-        statements.sent
-    ).most_common()
+    most, more = (110, 30) if django_settings.QUEUE == "redis" else (120, 66)
+    assert len(statements.sent) <= most + more * has_limits, Counter(statements.sent).most_common()
     process._committer.close()
     for one in (claimer._db, heartbeat._db, loops_db, process._db):
         one.close()

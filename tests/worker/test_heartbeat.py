@@ -64,6 +64,7 @@ def silent(db: PrivateDatabase) -> None:
     pass
 
 
+@pytest.mark.behaviour("RUN-15a")
 def test_a_beat_renews_here_and_in_the_database(
     db: PrivateDatabase, slots: Slots, lease: Lease, travel: Travel
 ) -> None:

@@ -83,6 +83,7 @@ def test_a_loop_ticks_at_once_and_then_when_it_is_due(db: PrivateDatabase, trave
     assert seldom.ticks == 2
 
 
+@pytest.mark.behaviour("RUN-16c")
 def test_a_full_batch_asks_for_another_tick_at_once(db: PrivateDatabase) -> None:
     job = Job(10, 100, 100, 99)
     runner = LoopRunner(db, [job], batch=100)
@@ -107,6 +108,7 @@ def test_a_failing_loop_stops_neither_the_others_nor_itself(
 # --- each loop -------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("RUN-02b")
 def test_promote_queues_what_is_due_and_tells(db: PrivateDatabase, queue: Heard, travel: Travel) -> None:
     asleep = make_run("waiting")
     promote = Promote(db, queue)
@@ -127,6 +129,7 @@ def two_ticks(reap: Reap, travel: Travel) -> list[int]:
 ONE_IS_TAKEN = [0, 1] if IS_SQLITE else [1, 0]
 
 
+@pytest.mark.behaviour("RUN-05b")
 def test_reap_takes_a_lapsed_lease_from_a_process_that_lives(db: PrivateDatabase, queue: Heard, travel: Travel) -> None:
     claim, reap = running(db), Reap(db, queue)
     beating(leased_by(claim.run_id), ago=timedelta(seconds=-2 * LEASE))
@@ -207,6 +210,7 @@ def test_isolate_tells_of_a_suspect(db: PrivateDatabase) -> None:
     assert told == ["suspects"]
 
 
+@pytest.mark.behaviour("RUN-11b")
 def test_fit_blocks_what_nobody_has_known_for_a_while(queue: Heard, travel: Travel) -> None:
     run = make_run(workflow="gone.away", queued_at=timezone.now())
     # With no worker alive nobody could say what is known.
@@ -239,6 +243,7 @@ def test_fit_lets_the_parent_go_on_of_a_child_that_nobody_knows_how_to_stop(queu
     assert (status_of(child), status_of(parent), queue.ids) == ("cancelled", "queued", [parent.pk])
 
 
+@pytest.mark.behaviour("RUN-11c")
 def test_fit_takes_up_what_has_come_back(queue: Heard) -> None:
     back = make_run("blocked", workflow="app.doubling", block_reason="unknown_workflow")
     other = make_run("blocked", workflow="gone.away", block_reason="unknown_workflow")

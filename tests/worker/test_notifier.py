@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from threading import Event
 from uuid import UUID, uuid4
 
 import pytest
 from django.db.utils import OperationalError
 
+from django_durable.models import Payload
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store.database import PrivateDatabase
@@ -50,10 +52,55 @@ def test_a_wake_queues_the_run_and_tells_of_it(notifier: Notifier, queue: Heard)
     run = make_run("waiting", waiting_on="event:packed")
     journal_row(run, event_entry())
     send(run.pk)
-    notifier.wake(run.pk)
+    notifier.wake_parent(run.pk, "child")
     notifier.stop()
     assert fresh(run).status == "queued"
     assert queue.ids == [run.pk]
+
+
+def test_one_look_is_enough_for_all_who_have_ended_before_it_begins(
+    notifier: Notifier, queue: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[tuple[UUID, str]] = []
+    begun, ended = Event(), Event()
+
+    def look(db: object, parent_id: UUID, path: str) -> list[Ready]:
+        looks.append((parent_id, path))
+        begun.set()
+        assert ended.wait(10)
+        return []
+
+    monkeypatch.setattr("django_durable.store.recovery.try_wake_parent", look)
+    parent, other = uuid4(), uuid4()
+    notifier.wake_parent(parent, "each[0]")
+    assert begun.wait(10)
+    # This one has ended after the look began: it must not rely on that.
+    for path in ("each[1]", "each[2]", "each[1]", "alone", "more[1]"):
+        notifier.wake_parent(parent, path)
+    notifier.wake_parent(other, "each[1]")
+    ended.set()
+    notifier.stop()
+    assert looks == [
+        (parent, "each[0]"),
+        (parent, "each[1]"),
+        (parent, "alone"),
+        (parent, "more[1]"),
+        (other, "each[1]"),
+    ]
+
+
+def test_the_children_of_a_lost_branch_are_cancelled_and_the_queue_hears_of_them(
+    notifier: Notifier, queue: Heard
+) -> None:
+    parent = make_run("running")
+    child = make_run("waiting", parent_id=parent.pk, parent_path="any/slow/child")
+    Payload.objects.create(run_id=parent.pk, kind="unwanted", data="any/slow/child")
+    notifier.cancel(parent.pk, ["any/slow/child"])
+    notifier.stop()
+    assert fresh(child).status == "queued"
+    assert fresh(child).cancel_requested_at is not None
+    assert queue.ids == [child.pk]
+    assert not Payload.objects.filter(kind="unwanted").exists()
 
 
 @pytest.mark.parametrize("error", [OperationalError("away"), ValueError("a mistake")])

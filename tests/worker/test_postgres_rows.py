@@ -155,8 +155,8 @@ def test_a_parent_whose_row_is_held_keeps_nobody_else_waiting(db: PrivateDatabas
     notifier = Notifier(db, connect(), DatabaseQueue())
     notifier.begin()
     with row_locked(connect(), held.pk):
-        notifier.wake(held.pk)
-        notifier.wake(other.pk)
+        notifier.wake_parent(held.pk, "child")
+        notifier.wake_parent(other.pk, "child")
         wait_until(lambda: fresh(other).status == "queued", 5, "the other parent to be woken")
         assert fresh(held).status == "waiting"
         assert not notifier.is_idle

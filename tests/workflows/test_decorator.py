@@ -96,6 +96,7 @@ def test_names_are_resolved_when_they_are_first_needed(monkeypatch: pytest.Monke
     assert get_workflow("test_decorator.plain") is workflow
 
 
+@pytest.mark.behaviour("RUN-11a")
 def test_unknown_names_are_refused_with_what_is_close() -> None:
     durable_workflow(name="zoo.feed_llamas")(plain)
     with pytest.raises(UnknownWorkflow, match=r"under 'zoo\.feed_lamas'\. Did you mean 'zoo\.feed_llamas'\?"):
@@ -130,6 +131,7 @@ def test_repr_and_where_are_for_people() -> None:
 # --- options ---------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("STEP-06a")
 def test_options_and_their_defaults() -> None:
     options = durable_workflow(plain).options
     assert (options.name, options.queue, options.priority, options.timeout) == (None, "default", 0, None)
@@ -138,9 +140,7 @@ def test_options_and_their_defaults() -> None:
     assert [cron.expression for cron in given.crons] == ["0 6 * * *", "@daily"]
 
 
-@pytest.mark.parametrize(
-    "option", ["aliases", "max_concurrency", "concurrency_key", "strict", "max_atempts", "compensate"]
-)
+@pytest.mark.parametrize("option", ["max_atempts", "compensate", "alias"])
 def test_options_that_it_does_not_have_are_named(option: str) -> None:
     with pytest.raises(TypeError, match=rf"@durable_workflow: there is no option '{option}'"):
         durable_workflow(**{option: None})
@@ -153,6 +153,11 @@ def test_options_that_it_does_not_have_are_named(option: str) -> None:
         ({"name": "a\nb"}, "control characters"),
         ({"name": "x" * 201}, "longer than 200"),
         ({"name": 5}, "must be a string"),
+        ({"aliases": "shop.order"}, "aliases must be a list of names, not 'shop.order'"),
+        ({"aliases": None}, "aliases must be a list of names"),
+        ({"aliases": ["a\nb"]}, "alias .* has control characters"),
+        ({"aliases": ["a", "a"]}, "each given once"),
+        ({"name": "a", "aliases": ["a"]}, "must be other names than 'a'"),
         ({"queue": "a b"}, "queue must be 1 to 100 letters"),
         ({"queue": ""}, "queue"),
         ({"queue": None}, "queue"),

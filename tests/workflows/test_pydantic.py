@@ -42,6 +42,7 @@ def written(function: Any, *args: Any, **kwargs: Any) -> Any:
     return decode(Signature(function).write("w", args, kwargs))
 
 
+@pytest.mark.behaviour("DATA-01b")
 def test_all_problems_are_told_with_their_paths() -> None:
     assert problems(order, "x", [{"a": 1}, {"a": "b"}, 5], day="soon") == [
         "order_id: Input should be a valid integer, unable to parse string as an integer",
@@ -55,6 +56,7 @@ def test_what_fits_is_stored_as_its_type() -> None:
     assert written(order, "7", [], day="2024-05-01") == {"order_id": 7, "lines": [], "day": date(2024, 5, 1)}
 
 
+@pytest.mark.behaviour("DATA-01a")
 def test_it_is_checked_again_at_execution() -> None:
     with pytest.raises(InvalidInput) as caught:
         Signature(order).read("w", '{"order_id":"x","lines":[]}')

@@ -31,6 +31,7 @@ def through(function: Any, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], 
     return signature.read("w", signature.write("w", args, kwargs))
 
 
+@pytest.mark.behaviour("DATA-01c")
 @pytest.mark.parametrize(
     ("function", "args", "kwargs", "expected"),
     [
@@ -71,6 +72,7 @@ def test_order_and_types_are_kept() -> None:
     assert repr(args[0]) == "{2: (1, 2), 1: None}"
 
 
+@pytest.mark.behaviour("DATA-01a")
 @pytest.mark.parametrize(
     ("function", "args", "kwargs", "problem"),
     [

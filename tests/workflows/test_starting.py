@@ -130,6 +130,7 @@ def test_receivers_of_signals_may_start_runs() -> None:
     assert Run.objects.filter(workflow="starting.order").count() == 2
 
 
+@pytest.mark.behaviour("RUN-10b")
 def test_it_joins_the_caller_s_transaction() -> None:
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         order.enqueue(1)
@@ -143,6 +144,7 @@ def test_it_joins_the_caller_s_transaction() -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.behaviour("RUN-10a")
 @pytest.mark.parametrize(
     ("args", "kwargs", "error"),
     [
@@ -199,6 +201,7 @@ def test_using_changes_what_it_names_and_nothing_else() -> None:
     assert Run.objects.for_workflow(order).tagged("x").get() == run
 
 
+@pytest.mark.behaviour("RUN-02a")
 @pytest.mark.parametrize("after", [3600, timedelta(hours=1), "moment"])
 def test_run_after(after: Any) -> None:
     with travel() as clock:
@@ -268,6 +271,7 @@ def test_options_of_children_are_refused_elsewhere(options: dict[str, Any]) -> N
 # --- idempotency keys ------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CHILD-02a")
 def test_one_key_is_one_run() -> None:
     first = order.using(idempotency_key="order-42").enqueue(42)
     again = order.using(idempotency_key="order-42").enqueue(order_id=42)
@@ -277,6 +281,7 @@ def test_one_key_is_one_run() -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.behaviour("CHILD-02b")
 def test_the_same_key_with_other_input_is_an_error() -> None:
     first = order.using(idempotency_key="order-42").enqueue(42)
     with pytest.raises(IdempotencyConflict, match="it was given with another input") as caught:
@@ -290,6 +295,7 @@ def test_reject() -> None:
         order.using(idempotency_key="order-42", on_conflict="reject").enqueue(42)
 
 
+@pytest.mark.behaviour("CHILD-02d")
 def test_keys_are_each_workflow_s_own() -> None:
     other = durable_workflow(name="starting.order:other")(order.fn)
     runs = [
@@ -300,6 +306,7 @@ def test_keys_are_each_workflow_s_own() -> None:
     assert len({run.id for run in runs}) == 3
 
 
+@pytest.mark.behaviour("CHILD-02c")
 def test_a_key_expires() -> None:
     with travel() as clock:
         first = order.using(idempotency_key="k", idempotency_ttl=timedelta(hours=1)).enqueue(1)

@@ -6,7 +6,18 @@ from datetime import datetime
 from typing import Any, assert_type
 from uuid import UUID
 
-from django_durable import AsyncContext, Context, Event, Workflow, durable_workflow, enqueue, get_run
+from django_durable import (
+    PENDING,
+    AsyncContext,
+    Context,
+    Event,
+    Pending,
+    Workflow,
+    durable_workflow,
+    enqueue,
+    get_run,
+)
+from django_durable.client.events import EventHandle
 from django_durable.client.handle import RunHandle
 from django_durable.workflows.using import Using
 
@@ -34,6 +45,14 @@ async def add_async(one: int) -> bytes:
     return bytes(one)
 
 
+def look() -> str | Pending:
+    return PENDING
+
+
+async def look_async() -> str | Pending:
+    return PENDING
+
+
 def declared() -> None:
     assert_type(bare, Workflow[[], str])
     assert_type(order_async.name, str)
@@ -48,6 +67,7 @@ def starting() -> None:
     assert_type(order.enqueue_many([{"order_id": 1}]), list[RunHandle[dict[str, int]]])
     assert_type(enqueue("typed.order", order_id=1), RunHandle[Any])
     assert_type(get_run("x"), RunHandle[Any])
+    assert_type(get_run("x").send_event("packed"), EventHandle)
     order.enqueue("x")  # type: ignore[arg-type]
     order.enqueue()  # type: ignore[call-arg]
     order.enqueue(1, nope=2)  # type: ignore[call-arg]
@@ -67,6 +87,9 @@ def stepping(ctx: Context) -> None:
     assert_type(ctx.step("now", datetime.now), datetime)
     assert_type(ctx.wait_for_event("packed"), Event)
     assert_type(ctx.wait_for_event("packed", timeout=5, default=None), Event | None)
+    assert_type(ctx.wait_for_events("all", events=["packed", "sent"], count=2), list[Event])
+    assert_type(ctx.poll("ready", look, every=5), str)
+    assert_type(ctx.poll("ready", look, every=lambda polls: 2.0**polls, timeout=5), str)
     assert_type(ctx.start_workflow("order", order, 1), UUID)
     assert_type(ctx.now(), datetime)
     assert_type(ctx.uuid4(), UUID)
@@ -79,5 +102,8 @@ async def stepping_async(ctx: AsyncContext) -> None:
     assert_type(await ctx.step("add", add, 1, 2.5), str)
     assert_type(await ctx.step("add", add_async, 1), bytes)
     assert_type(await ctx.wait_for_event("packed", timeout=5, default=0), Event | int)
+    assert_type(await ctx.wait_for_events("all", events=("packed",)), list[Event])
+    assert_type(await ctx.poll("ready", look, every=5), str)
+    assert_type(await ctx.poll("ready", look_async, every=5), str)
     assert_type(await ctx.start_workflow("order", order, 1), UUID)
     assert_type(ctx.now(), datetime)

@@ -10,7 +10,10 @@ from ...client.why import Why
 from ...models import Run
 from ._shell import iso, printable, table
 
-TIMES = ("created_at", "queued_at", "started_at", "finished_at", "wake_at", "deadline_at", "cancel_requested_at")
+TIMES = (
+    *("created_at", "queued_at", "started_at", "finished_at", "wake_at", "deadline_at"),
+    *("cancel_requested_at", "pause_requested_at"),
+)
 
 
 def as_data(view: RunView, why: Why) -> dict[str, Any]:
@@ -53,6 +56,7 @@ def _columns(run: Run) -> dict[str, Any]:
         "claims": run.claims,
         "crashes": run.crashes,
         "parent": None if run.parent_id is None else str(run.parent_id),
+        "forked_from": None if run.forked_from is None else str(run.forked_from),
         **{name: iso(getattr(run, name)) for name in TIMES},
         "leased_by": None if run.leased_by is None else str(run.leased_by),
         "lease_expires_at": iso(run.lease_expires_at),

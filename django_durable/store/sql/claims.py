@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
-from .leases import CLAIM
-from .lines import ASLEEP, QUEUED, claimable, first_of_lines, first_of_queues, lines
+from .leases import CLAIM, QUEUED_OR_PAUSED
+from .lines import ASLEEP, FREE, QUEUED, claimable, first_of_lines, first_of_queues, lines
 from .waits import is_item
 
 
-def _lease(d: Dialect, picked: str) -> str:
+def lease(d: Dialect, picked: str) -> str:
+    """Lease the runs that the CTE ``picked`` names."""
     # RETURNING may show what never changes (the input), but not the journal or the events: it reads them on the
     # snapshot from before the lock, and the run would wait for an event that is consumed already.
     return f"""
@@ -20,26 +21,26 @@ def _lease(d: Dialect, picked: str) -> str:
         FROM picked WHERE r.id = picked.id
         RETURNING {d.updated}.id, lease_token, workflow, attempt, max_attempts, phase, deadline_at, root_id, queue,
             priority, claims, cancel_requested_at, fingerprint, parent_id, {d.now},
-            (SELECT data FROM django_durable_payload p WHERE p.run_id = {d.updated}.id AND p.kind = 'input')
+            (SELECT data FROM django_durable_payload p WHERE p.run_id = {d.updated}.id AND p.kind = 'input'),
+            pause_requested_at, forked_from, limit_key
         """
 
 
 def claim_ids(d: Dialect) -> str:
     """Claim those of ``ids`` that are still queued: what a queue hinted at."""
-    return _lease(
+    return lease(
         d,
         f"""
         picked AS MATERIALIZED (
-            SELECT id FROM django_durable_run
-            WHERE id {d.among("ids")} AND status = 'queued' AND NOT suspect AND workflow {d.among("workflows")}
-            ORDER BY id {d.lock})""",
+            SELECT r.id FROM django_durable_run r
+            WHERE r.id {d.among("ids")} AND {QUEUED} AND {claimable(d)} ORDER BY r.id {d.lock})""",
     )
 
 
 def claim_next(d: Dialect) -> str:
     """Claim what is queued and what has come due, best first: by priority, then by who has waited longest."""
-    is_due = f"{ASLEEP} AND r.wake_at <= {d.now} AND {claimable(d)}"
-    return _lease(
+    is_due = f"{ASLEEP} AND r.wake_at <= {d.now} AND {FREE} AND {claimable(d)}"
+    return lease(
         d,
         f"""
         {lines("asleep", d.names("queues", "q"), ASLEEP)},
@@ -56,7 +57,7 @@ def claim_next(d: Dialect) -> str:
 
 def claim_oldest(d: Dialect) -> str:
     """Claim what has been queued for longest, whatever its priority: best first, a backlog would hide it for ever."""
-    return _lease(
+    return lease(
         d,
         f"""
         {lines("queued", d.names("queues", "q"), QUEUED)},
@@ -77,32 +78,35 @@ def hand_back(d: Dialect) -> str:
                 SELECT 1 FROM {d.recordset("claims", "i", CLAIM)} WHERE i.id = r.id AND i.token = r.lease_token)
             ORDER BY r.id {d.wait_lock})
         UPDATE django_durable_run AS r
-        SET status = 'queued', queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        SET status = {QUEUED_OR_PAUSED}, queued_at = {d.now},
+            lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM held WHERE r.id = held.id
         RETURNING {d.updated}.id"""
 
 
-def next_due(d: Dialect) -> str:
-    """When the next scheduled or waiting run of these queues comes due, and what time it is now."""
+def next_due(d: Dialect, *, limited: bool) -> str:
+    """When the next scheduled or waiting run of these queues comes due, and what time it is now. ``limited``: also of
+    those that have a limit, for who looks for these as well."""
+    condition = ASLEEP if limited else f"{ASLEEP} AND {FREE}"
     return f"""
         WITH RECURSIVE {lines("asleep", d.names("queues", "q"), ASLEEP)}
         SELECT min(heads.wake_at), {d.now} FROM (
             SELECT (
                 SELECT r.wake_at FROM django_durable_run r
-                WHERE {ASLEEP} AND r.queue = l.queue AND r.priority = l.priority AND {claimable(d)}
+                WHERE {condition} AND r.queue = l.queue AND r.priority = l.priority AND {claimable(d)}
                 ORDER BY r.wake_at LIMIT 1) AS wake_at
             FROM asleep AS l) AS heads"""
 
 
 def claim_suspect(d: Dialect) -> str:
     """Claim one run that may have killed its process: only a process that works on nothing else asks for it."""
-    return _lease(
+    return lease(
         d,
         f"""
         picked AS MATERIALIZED (
-            SELECT id FROM django_durable_run
-            WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")}
-            ORDER BY priority DESC, queued_at LIMIT %(limit)s {d.lock})""",
+            SELECT r.id FROM django_durable_run r
+            WHERE {QUEUED} AND r.suspect AND r.queue {d.among("queues")} AND r.workflow {d.among("workflows")}
+            ORDER BY r.priority DESC, r.queued_at LIMIT %(limit)s {d.lock})""",
     )
 
 
@@ -120,15 +124,18 @@ def load_events(d: Dialect) -> str:
 
 def load_children(d: Dialect) -> str:
     """The children that the runs wait for and that are over."""
-    return f"""
-        SELECT j.run_id, c.parent_path, c.id, c.status,
-            (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
-            (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
-        FROM django_durable_journalentry j
-        JOIN django_durable_run c ON c.parent_id = j.run_id
-            AND (c.parent_path = j.path OR j.kind = 'map' AND {is_item("c.parent_path", "j.path")})
-        WHERE j.run_id {d.among("ids")} AND j.kind IN ('child', 'map') AND j.status = 'waiting'
-            AND c.status IN ('succeeded', 'failed', 'cancelled')"""
+
+    def at(kind: str, path: str) -> str:
+        return f"""
+            SELECT j.run_id, c.parent_path, c.id, c.status,
+                (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
+                (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
+            FROM django_durable_journalentry j JOIN django_durable_run c ON c.parent_id = j.run_id AND {path}
+            WHERE j.run_id {d.among("ids")} AND j.kind = '{kind}' AND j.status = 'waiting'
+                AND c.status IN ('succeeded', 'failed', 'cancelled')"""
+
+    # Not with OR: who waits for one child would look at the thousands of a map that is over.
+    return f"{at('child', 'c.parent_path = j.path')} UNION ALL {at('map', is_item(d, 'c.parent_path', 'j.path'))}"
 
 
 def load_errors(d: Dialect) -> str:

@@ -7,7 +7,7 @@ at the world after the fence (suspensions) or is rare (children, events) follows
 from __future__ import annotations
 
 from ..dialects import Dialect
-from .leases import CLAIM
+from .leases import CLAIM, IS_PAUSING, QUEUED_OR_PAUSED
 from .starts import NEW_RUN, NEW_TAG, insert_runs
 from .waits import has_reason
 
@@ -45,12 +45,14 @@ SUSPENDING = {
 }
 CHILD_TAG = {"parent_id": "uuid", **NEW_TAG}
 CONSUMED = {"run_id": "uuid", "event_id": "bigint", "path": "text"}
+ANSWER = {"run_id": "uuid", "path": "text", "response": "text"}
 
 
 def fence(d: Dialect) -> str:
     """Lock the runs that are still ours, in primary key order, without waiting for a row that somebody holds."""
     return f"""
-        SELECT r.id, r.lease_token AS token, r.cancel_requested_at IS NOT NULL AS cancelling
+        SELECT r.id, r.lease_token AS token, r.cancel_requested_at IS NOT NULL AS cancelling,
+            {IS_PAUSING} AS pausing
         FROM django_durable_run r JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id
         WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs}"""
 
@@ -82,21 +84,25 @@ def forget_entries(d: Dialect) -> str:
 
 
 def upsert_payloads(d: Dialect) -> str:
+    # What was unwanted before may not be cancelled yet.
+    data = """CASE WHEN excluded.kind = 'unwanted' THEN django_durable_payload.data || '\n' || excluded.data
+        ELSE excluded.data END"""
     return f"""
         INSERT INTO django_durable_payload (run_id, kind, data)
         SELECT h.id, p.kind, p.data
         FROM {d.recordset("payloads", "p", PAYLOAD)} JOIN held h ON h.id = p.run_id WHERE 1 = 1
-        ON CONFLICT (run_id, kind) DO UPDATE SET data = excluded.data"""
+        ON CONFLICT (run_id, kind) DO UPDATE SET data = {data}"""
 
 
 def leave(d: Dialect) -> str:
-    """Running → over, blocked or queued again. A cancellation that was acknowledged first wins over the outcome."""
+    """Running → over, blocked, paused or queued. A cancellation that was acknowledged first wins over the outcome."""
     cancels = "r.cancel_requested_at IS NOT NULL AND o.status <> 'queued'"
     undoes = f"({cancels} AND o.undoes)"
     over = f"({cancels} OR o.status IN ('succeeded', 'failed', 'cancelled')) AND NOT {undoes}"
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled' ELSE o.status END,
+        SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled'
+                WHEN o.status = 'queued' THEN {QUEUED_OR_PAUSED} ELSE o.status END,
             finished_at = CASE WHEN {over} THEN {d.now} END,
             queued_at = CASE WHEN {undoes} OR o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
             phase = CASE WHEN {undoes} THEN 'compensating' ELSE coalesce(o.phase, r.phase) END,
@@ -105,13 +111,13 @@ def leave(d: Dialect) -> str:
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
         WHERE r.id = o.run_id
-        RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority"""
+        RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority, parent_path"""
 
 
 def insert_children(d: Dialect) -> str:
     # A batch that is sent again after a lost connection finds its children there: their ids are ours alone.
     source = f"{d.recordset('children', 'n', NEW_RUN)} JOIN held h ON h.id = n.parent_id WHERE 1 = 1"
-    return insert_runs(d, source) + " ON CONFLICT (id) DO NOTHING RETURNING id, queue, priority, status"
+    return insert_runs(d, source) + " ON CONFLICT (id) DO NOTHING RETURNING id, queue, priority, status, limit_key"
 
 
 def insert_child_inputs(d: Dialect) -> str:
@@ -144,8 +150,16 @@ def consume_events(d: Dialect) -> str:
         WHERE e.id = c.event_id AND e.run_id = c.run_id AND e.consumed_at IS NULL"""
 
 
+def answer_events(d: Dialect) -> str:
+    """Found by the path of the wait that took it. The first answer stands."""
+    return f"""
+        UPDATE django_durable_event AS e SET answered_at = {d.now}, response = a.response
+        FROM {d.recordset("answers", "a", ANSWER)} JOIN held h ON h.id = a.run_id
+        WHERE e.run_id = a.run_id AND e.consumed_by = a.path AND e.answered_at IS NULL"""
+
+
 def suspend(d: Dialect) -> str:
-    """Running → waiting, or straight to queued where there is a reason to go on.
+    """Running → waiting, or straight to queued where there is a reason to go on, or paused where that was asked for.
 
     A statement of its own after the fence: it starts when the row's lock is held, so that what was committed
     before is seen, and whoever commits after finds the row locked and wakes it then.
@@ -154,10 +168,10 @@ def suspend(d: Dialect) -> str:
     deadline = "CASE WHEN r.phase = 'forward' THEN r.deadline_at END"
     first = d.least("s.wake_at", d.later("s.wake_after"))
     wake_at = d.least(first, deadline)
-    goes_on = has_reason()
+    goes_on = has_reason(d)
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {goes_on} THEN 'queued' ELSE 'waiting' END,
+        SET status = CASE WHEN {IS_PAUSING} THEN 'paused' WHEN {goes_on} THEN 'queued' ELSE 'waiting' END,
             queued_at = {d.now}, wake_at = CASE WHEN {goes_on} THEN NULL ELSE {wake_at} END,
             waiting_on = s.waiting_on, attempt = coalesce(s.attempt, r.attempt),
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
@@ -183,7 +197,8 @@ def write_at_once(d: Dialect) -> str:
         journaled AS ({insert_entries(d)}),
         stored AS ({upsert_payloads(d)}),
         ended AS ({leave(d)})
-        SELECT held.id, held.cancelling, ended.status, ended.parent_id, ended.queue, ended.priority
+        SELECT held.id, held.cancelling, held.pausing, ended.status, ended.parent_id, ended.queue, ended.priority,
+            ended.parent_path
         FROM held LEFT JOIN ended ON ended.id = held.id"""
 
 

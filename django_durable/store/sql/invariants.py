@@ -7,6 +7,7 @@ is one statement, so it sees one snapshot: what a commit changes together it see
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .waits import is_item, live_item
 
 TERMINAL = "('succeeded', 'failed', 'cancelled')"
 
@@ -83,7 +84,10 @@ def keys(d: Dialect) -> str:
     older = f"""SELECT 1 FROM django_durable_idempotencykey o
         WHERE o.workflow = k.workflow AND o.key_hash = k.key_hash AND o.id < k.id AND o.expires_at > {d.now}"""
     run = "SELECT 1 FROM django_durable_run r WHERE r.id = k.run_id"
-    other = f"{run} AND r.workflow <> k.workflow"
+    # A key of a renamed workflow is taken under its old names too, beside the one that the run has.
+    own = """SELECT 1 FROM django_durable_idempotencykey a
+        WHERE a.workflow = r.workflow AND a.key_hash = k.key_hash AND a.run_id = k.run_id"""
+    other = f"{run} AND r.workflow <> k.workflow AND {_none(own)}"
     return f"""
         SELECT run_id, problem FROM (
             SELECT k.id, k.run_id, CASE
@@ -106,27 +110,56 @@ def parents(d: Dialect) -> str:
         ORDER BY r.id LIMIT %(limit)s"""
 
 
-def waits(d: Dialect) -> str:
-    """I22: a waiting run has something that will wake it, and nothing that should have woken it a sweep ago."""
-    # The entry that it waits at, as in ``waits.has_reason``: others may be left of code that has changed.
-    waiting = """SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status = 'waiting'
-        AND j.kind || ':' || j.path = r.waiting_on AND j.kind = """
-    children = "SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path"
+def cancelled_parents(d: Dialect) -> str:
+    """I18, second half: a parent that ended cancelled a sweep ago has no live, attached child that was not asked to
+    stop, unless a person has resumed it since."""
     settled = d.later("-(%(settled)s)")
-    came = f"""SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND e.name = j.awaits
+    parent = f"""SELECT 1 FROM django_durable_run p
+        WHERE p.id = r.parent_id AND p.status = 'cancelled' AND p.finished_at <= {settled}"""
+    resumed = "SELECT 1 FROM django_durable_audit a WHERE a.run_id = r.id AND a.verb = 'resume'"
+    return f"""
+        SELECT r.id, r.status || ', although its parent was cancelled' FROM django_durable_run r
+        WHERE {_in_window("r.id")} AND r.parent_id IS NOT NULL AND NOT r.detached AND r.status NOT IN {TERMINAL}
+            AND r.cancel_requested_at IS NULL AND {_any(parent)} AND {_none(resumed)}
+        ORDER BY r.id LIMIT %(limit)s"""
+
+
+def waits(d: Dialect) -> str:
+    """I22: a waiting run has something that will wake it, and nothing that should have woken it a sweep ago.
+
+    The entries that are ``waiting`` are what it waits for, all of them, and it has one, or one that is ``retrying``,
+    unless it waits for its next attempt as a whole. A run that is over may keep such entries: a cancellation or the
+    deadline found it there, and resumed it goes on there.
+    """
+    entry = "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.status"
+    waiting = f"{entry} = 'waiting' AND j.kind ="
+    children = "SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND"
+    child, item = f"{children} c.parent_path = j.path", f"{children} {is_item(d, 'c.parent_path', 'j.path')}"
+    settled = d.later("-(%(settled)s)")
+    came = f"""SELECT 1 FROM django_durable_event e WHERE e.run_id = j.run_id AND {d.is_line_of("e.name", "j.awaits")}
         AND e.consumed_at IS NULL AND e.sent_at <= {settled}"""
-    going_on = f"{children} AND (c.status NOT IN {TERMINAL} OR c.finished_at > {settled})"
-    has_event = _any(f"{waiting} 'event' AND {_any(came)}")
-    has_child = _any(f"{waiting} 'child' AND {_any(children)} AND {_none(going_on)}")
-    can_wake = f"""(r.wake_at IS NOT NULL OR {_any(f"{waiting} 'event'")}
-        OR {_any(f"{waiting} 'child' AND {_any(children)}")})"""
+    going_on = f"(c.status NOT IN {TERMINAL} OR c.finished_at > {settled})"
+    is_over = f"{_any(child)} AND {_none(f'{child} AND {going_on}')}"
+    # Whether one is alive the index on live children tells; only where none is are all of them looked at.
+    are_over = f"({live_item(d, 'j.run_id', 'j.path')}) IS NULL AND {_any(item)} AND {_none(f'{item} AND {going_on}')}"
+    can_wake = " OR ".join(
+        (
+            "r.wake_at IS NOT NULL",
+            _any(f"{waiting} 'event'"),
+            _any(f"{waiting} 'child' AND {_any(child)}"),
+            _any(f"{waiting} 'map' AND {_any(item)}"),
+        )
+    )
     return f"""
         SELECT id, problem FROM (
             SELECT r.id AS id, CASE
                 WHEN r.cancel_requested_at <= {settled} THEN 'waiting although it is to be cancelled'
-                WHEN {has_event} THEN 'waiting although its event has come'
-                WHEN {has_child} THEN 'waiting although its child is over'
-                WHEN NOT {can_wake} THEN 'waiting for nothing that could wake it'
+                WHEN {_any(f"{waiting} 'event' AND {_any(came)}")} THEN 'waiting although its event has come'
+                WHEN {_any(f"{waiting} 'child' AND {is_over}")} THEN 'waiting although its child is over'
+                WHEN {_any(f"{waiting} 'map' AND {are_over}")} THEN 'waiting although the children of its map are over'
+                WHEN NOT ({can_wake}) THEN 'waiting for nothing that could wake it'
+                WHEN r.waiting_on <> 'retry:run' AND {_none(f"{entry} IN ('waiting', 'retrying')")}
+                    THEN 'waiting, and its journal does not say what for'
                 END AS problem
             FROM django_durable_run r
             WHERE {_in_window("r.id")} AND r.status = 'waiting' AND coalesce(r.queued_at, r.created_at) <= {settled}

@@ -6,6 +6,11 @@ from ..dialects import Dialect
 
 CLAIM = {"id": "uuid", "token": "uuid"}
 
+# Whoever was asked to pause while it ran comes to rest wherever else it would have been queued; a cancellation that was
+# acknowledged is met first.
+IS_PAUSING = "(r.pause_requested_at IS NOT NULL AND r.cancel_requested_at IS NULL)"
+QUEUED_OR_PAUSED = f"CASE WHEN {IS_PAUSING} THEN 'paused' ELSE 'queued' END"
+
 
 def renew(d: Dialect) -> str:
     """Extend the leases of the claims that are still ours. A row that somebody holds is left for the next beat."""
@@ -16,7 +21,7 @@ def renew(d: Dialect) -> str:
             WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs})
         UPDATE django_durable_run AS r SET lease_expires_at = {d.later("%(lease)s")}
         FROM held WHERE r.id = held.id
-        RETURNING lease_token, cancel_requested_at"""
+        RETURNING lease_token, cancel_requested_at, pause_requested_at"""
 
 
 def still_held(d: Dialect) -> str:
@@ -41,7 +46,7 @@ def _take_away(d: Dialect, condition: str) -> str:
             FROM django_durable_run r WHERE {condition}
             ORDER BY r.id LIMIT %(limit)s {d.lock_runs})
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {cancels} THEN 'cancelled' WHEN {crashed} THEN 'blocked' ELSE 'queued' END,
+        SET status = CASE WHEN {cancels} THEN 'cancelled' WHEN {crashed} THEN 'blocked' ELSE {QUEUED_OR_PAUSED} END,
             finished_at = CASE WHEN {cancels} THEN {d.now} END,
             block_reason = CASE WHEN {crashed} AND NOT ({cancels}) THEN 'crashed' ELSE '' END,
             crashes = r.crashes + CASE WHEN lapsed.is_guilty THEN 1 ELSE 0 END,
@@ -86,6 +91,7 @@ def release_worker(d: Dialect) -> str:
             SELECT id FROM django_durable_run
             WHERE status = 'running' AND leased_by = %(worker)s ORDER BY id {d.wait_lock})
         UPDATE django_durable_run AS r
-        SET status = 'queued', queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+        SET status = {QUEUED_OR_PAUSED}, queued_at = {d.now},
+            lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM held WHERE r.id = held.id
         RETURNING {d.updated}.id, queue, priority"""

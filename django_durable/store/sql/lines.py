@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ..dialects import Dialect
 
-# The conditions of the indexes durable_run_ready and durable_run_due.
-QUEUED = "r.status = 'queued'"
+# The conditions of the indexes durable_run_ready and durable_run_due. What has a limit is claimed elsewhere.
+FREE = "r.limit_key IS NULL"
+QUEUED = f"r.status = 'queued' AND {FREE}"
 ASLEEP = "r.status IN ('scheduled', 'waiting') AND r.wake_at IS NOT NULL"
 
 

@@ -57,8 +57,22 @@ def insert_fire(d: Dialect) -> str:
     """No row comes back where the instant has fired already, whatever anybody did to ``next_fire_at``."""
     return f"""
         INSERT INTO django_durable_fire (schedule_id, scheduled_for, fired_at, run_id, outcome, is_open)
-        VALUES (%(id)s, coalesce(%(scheduled_for)s, {d.now}), {d.now}, %(run_id)s, %(outcome)s, %(is_open)s)
+        VALUES (%(id)s, %(scheduled_for)s, {d.now}, %(run_id)s, %(outcome)s, %(is_open)s)
         ON CONFLICT (schedule_id, scheduled_for) DO NOTHING RETURNING scheduled_for"""
+
+
+def insert_missing(d: Dialect) -> str:
+    """The fire of an instant for which nobody has started a run, also of one that was skipped.
+
+    It is never open: runs of the past are in no regular instant's way, and none of these cancels them.
+    """
+    return f"""
+        INSERT INTO django_durable_fire (schedule_id, scheduled_for, fired_at, run_id, outcome, is_open)
+        VALUES (%(id)s, %(scheduled_for)s, {d.now}, %(run_id)s, %(outcome)s, (1 = 0))
+        ON CONFLICT (schedule_id, scheduled_for) DO UPDATE
+            SET run_id = excluded.run_id, outcome = excluded.outcome, fired_at = excluded.fired_at
+            WHERE django_durable_fire.run_id IS NULL
+        RETURNING scheduled_for"""
 
 
 def confirm(d: Dialect) -> str:

@@ -18,6 +18,7 @@ NEW_RUN = {
     "parent_path": "text",
     "root_id": "uuid",
     "detached": "boolean",
+    "limit_key": "text",
     "input": "text",
 }
 NEW_TAG = {"run_id": "uuid", "name": "text"}
@@ -34,12 +35,12 @@ def insert_runs(d: Dialect, source: str) -> str:
         INSERT INTO django_durable_run (
             id, workflow, queue, priority, max_attempts, status, phase, attempt, claims, crashes, suspect,
             block_reason, fingerprint, waiting_on, created_at, queued_at, wake_at, deadline_at, timeout,
-            parent_id, parent_path, root_id, detached)
+            parent_id, parent_path, root_id, detached, limit_key)
         SELECT n.id, n.workflow, n.queue, n.priority, n.max_attempts,
             CASE WHEN {is_later} THEN 'scheduled' ELSE 'queued' END, 'forward', 1, 0, 0, {FALSE},
             '', '', '', {d.now}, CASE WHEN {is_later} THEN NULL ELSE {d.now} END,
             CASE WHEN {is_later} THEN {begins} END, {deadline}, n.deadline_after,
-            n.parent_id, n.parent_path, n.root_id, n.detached
+            n.parent_id, n.parent_path, n.root_id, n.detached, n.limit_key
         FROM {source}
         """
 

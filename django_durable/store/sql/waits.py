@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from ...core.states import LIVE
 from ..dialects import Dialect
 from .lines import ASLEEP, first_of_lines, lines, queues_of
 
+IS_LIVE = f"c.status IN ({', '.join(repr(status.value) for status in sorted(LIVE))})"
+"""In the very words of the index on live children: PostgreSQL does not see that NOT IN the others says the same."""
 
-def has_reason() -> str:
+
+def has_reason(d: Dialect) -> str:
     """Why the run ``r`` need not wait any longer, time aside.
 
     Each caller evaluates it in a statement that begins after it holds the row's lock: on an older snapshot an event
@@ -19,24 +23,43 @@ def has_reason() -> str:
         r.cancel_requested_at IS NOT NULL
         OR EXISTS (
             SELECT 1 FROM django_durable_journalentry j
-            JOIN django_durable_event e ON e.run_id = j.run_id AND e.name = j.awaits AND e.consumed_at IS NULL
+            JOIN django_durable_event e ON e.run_id = j.run_id AND {d.is_line_of("e.name", "j.awaits")}
+                AND e.consumed_at IS NULL
             WHERE {here} AND j.kind = 'event')
         OR EXISTS (
             SELECT 1 FROM django_durable_journalentry j
             WHERE {here} AND j.kind = 'child' AND NOT EXISTS (
-                SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND c.parent_path = j.path
-                AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+                SELECT 1 FROM django_durable_run c
+                WHERE c.parent_id = j.run_id AND c.parent_path = j.path AND {IS_LIVE}))
         OR EXISTS (
             SELECT 1 FROM django_durable_journalentry j
-            WHERE {here} AND j.kind = 'map' AND NOT EXISTS (
-                SELECT 1 FROM django_durable_run c WHERE c.parent_id = j.run_id AND {is_item("c.parent_path", "j.path")}
-                AND c.status NOT IN ('succeeded', 'failed', 'cancelled')))
+            WHERE {here} AND j.kind = 'map' AND ({live_item(d, "j.run_id", "j.path")}) IS NULL)
         )"""
 
 
-def is_item(path: str, of_map: str) -> str:
+def is_item(d: Dialect, path: str, of_map: str) -> str:
     """Whether ``path`` is that of an item of the map at ``of_map``."""
-    return f"substr({path}, 1, length({of_map}) + 1) = {of_map} || '['"
+    # Names hold no bare bracket, and the backslash is the character that follows the bracket.
+    return d.lies_within(path, f"{of_map} || '['", f"{of_map} || '\\'")
+
+
+def live_item(d: Dialect, parent: str, of_map: str) -> str:
+    """A child that ``parent`` has started at its map ``of_map`` and that is not over, if there is one."""
+    # From the end: children begin, and end, about in the order of their items. From the front one would pass by what
+    # the index still holds of all those that are over, anew at each one's end.
+    return f"""
+        SELECT c.id FROM django_durable_run c
+        WHERE c.parent_id = {parent} AND {is_item(d, "c.parent_path", of_map)} AND {IS_LIVE}
+        ORDER BY {d.last_first("c.parent_path")} LIMIT 1"""
+
+
+def live_sibling(d: Dialect) -> str:
+    """A child at the map ``map`` of the run ``id`` that is not over; no row where that path is not a map's."""
+    is_map = (
+        "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = %(id)s AND j.path = %(map)s AND j.kind = 'map'"
+    )
+    live = live_item(d, "%(id)s", d.text("map"))
+    return f"SELECT live.id FROM ({live}) AS live WHERE EXISTS ({is_map})"
 
 
 def lock_run(d: Dialect, *, skips: bool) -> str:
@@ -49,7 +72,7 @@ def wake(d: Dialect) -> str:
     return f"""
         UPDATE django_durable_run AS r
         SET status = 'queued', queued_at = {d.now}, wake_at = NULL, waiting_on = ''
-        WHERE r.id = %(id)s AND r.status = 'waiting' AND {has_reason()}
+        WHERE r.id = %(id)s AND r.status = 'waiting' AND {has_reason(d)}
         RETURNING {d.updated}.id, queue, priority"""
 
 
@@ -79,14 +102,9 @@ def find_overslept(d: Dialect) -> str:
             UNION {awaiting} {d.begins_with("r.waiting_on", "map:")}
             UNION {awaiting} {d.begins_with("r.waiting_on", "race:")}
             UNION {awaiting} r.cancel_requested_at IS NOT NULL
-        ) AND {has_reason()} LIMIT %(limit)s"""
+        ) AND {has_reason(d)} LIMIT %(limit)s"""
 
 
-def find_unwanted(d: Dialect) -> str:
-    """Live children of branches that lost a race, whose parent's process died before it cancelled them."""
-    return f"""
-        SELECT c.id FROM django_durable_run c
-        JOIN django_durable_journalentry j ON j.run_id = c.parent_id AND j.status = 'abandoned'
-            AND (j.kind = 'child' AND j.path = c.parent_path OR j.kind = 'map' AND {is_item("c.parent_path", "j.path")})
-        WHERE c.parent_id IS NOT NULL AND c.status NOT IN ('succeeded', 'failed', 'cancelled')
-            AND c.cancel_requested_at IS NULL AND NOT c.detached LIMIT %(limit)s"""
+def find_unwanted() -> str:
+    """What parents say of children that are to be cancelled: branches that lost a race had started them."""
+    return "SELECT run_id, data FROM django_durable_payload WHERE kind = 'unwanted' LIMIT %(limit)s"

@@ -37,8 +37,8 @@ def any_suspect(d: Dialect) -> str:
 
 
 def window(d: Dialect) -> str:
-    """The first startable runs of a queue, for refilling its list."""
+    """The first startable runs of a queue, for refilling its list. What has a limit enters it when that has room."""
     return """
         SELECT id, queue, priority FROM django_durable_run
-        WHERE status = 'queued' AND NOT suspect AND queue = %(queue)s
+        WHERE status = 'queued' AND limit_key IS NULL AND NOT suspect AND queue = %(queue)s
         ORDER BY priority DESC, queued_at LIMIT %(limit)s"""

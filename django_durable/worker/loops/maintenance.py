@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ...queues.base import Queue
 from ...queues.database import DatabaseQueue
 from ...store.database import PrivateDatabase
+from .admit import Admit
 from .base import Loop
 from .fire import Fire
 from .fit import Fit
@@ -17,6 +18,7 @@ from .reap import Reap
 from .refill import Refill
 from .sweep import Sweep
 from .synchronise import Synchronise
+from .unwanted import Unwanted
 
 __all__ = ["BATCH", "maintenance"]
 
@@ -31,6 +33,7 @@ def maintenance(db: PrivateDatabase, queue: Queue, queues: Sequence[str], tell: 
     loops: list[Loop] = [
         Reap(db, queue, tell_of_suspects),
         Sweep(db, queue),
+        Unwanted(db, queue),
         Fit(queue, queues),
         Isolate(db, queues, tell_of_suspects),
         code,
@@ -39,5 +42,5 @@ def maintenance(db: PrivateDatabase, queue: Queue, queues: Sequence[str], tell: 
     ]
     if not isinstance(queue, DatabaseQueue):
         # A claim from the database takes what is due by itself; lists of ids have to be told.
-        loops += [Promote(db, queue), Refill(db, queue, queues)]
+        loops += [Promote(db, queue), Refill(db, queue, queues), Admit(db, queue, queues)]
     return loops

@@ -1,10 +1,10 @@
-"""Wakes and cancellations that were never sent, because whoever should have sent them died first."""
+"""Wakes that were never sent, because whoever should have sent them died first."""
 
 from __future__ import annotations
 
 from ...conf import durable_settings
 from ...queues.base import Queue
-from ...store import recovery, unwanted
+from ...store import recovery
 from ...store.database import Database
 
 BATCH = 1000
@@ -21,6 +21,6 @@ class Sweep:
         return 2 * durable_settings().REAP_SECONDS
 
     def tick(self) -> int:
-        ready = recovery.sweep(self._db, BATCH) + unwanted.sweep_unwanted(self._db, BATCH)
+        ready = recovery.sweep(self._db, BATCH)
         self._queue.push(ready)
         return len(ready)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from django.apps import apps
@@ -48,8 +49,9 @@ class Synchronise:
 
     def _synchronise(self) -> None:
         lease, known = durable_settings().LEASE_SECONDS, self.known()
-        labels = {config.label for config in apps.get_app_configs()} | {one.app_label for one in known.values()}
-        declared = [one for workflow in known.values() for one in declared_by(workflow)]
+        several = dict.fromkeys(known.values())  # one that has aliases is known by several names
+        labels = {config.label for config in apps.get_app_configs()} | {one.app_label for one in several}
+        declared = [one for workflow in several for one in declared_by(workflow)]
         self.ids = declare(
             self._db,
             declared,
@@ -84,6 +86,8 @@ def declared_by(workflow: Workflow[Any, Any]) -> Iterator[Declared]:
         is_named = isinstance(given, Cron) and given.name is not None
         unnamed += not is_named
         one = _declared(workflow, given, default_name(workflow.name, unnamed))
+        former = [(alias, one.name if is_named else default_name(alias, unnamed)) for alias in workflow.aliases]
+        one = replace(one, former=tuple(former))
         while one.name in names:
             # Not the first one's name, which would be the first one's row: only this one is refused.
             name = f"{one.name[: NAME_MAX - 12]} (duplicate)"

@@ -1,0 +1,55 @@
+"""Waiting from outside for what a worker does: by looking again and again, and never where it could only hang."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from asgiref.sync import sync_to_async
+
+from ..core.executing import is_executing
+from ..exceptions import ResultUnavailable
+from ..store.database import Database
+
+FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
+
+
+def pauses(
+    is_there: Callable[[], bool], timeout: float | None, call: str, instead: str, state: Callable[[], str]
+) -> Iterator[float]:
+    """Seconds to wait before each further look, until ``is_there()``. Raises TimeoutError after ``timeout`` seconds.
+
+    ``call`` is what was called, ``instead`` what a workflow does instead, ``state`` how things stand: for the errors.
+    """
+    ends = None if timeout is None else time.monotonic() + timeout
+    pause = FIRST_PAUSE
+    while not is_there():
+        _refuse_to_hang(call, instead)
+        left = LAST_PAUSE if ends is None else ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{state()} after {timeout:g} s.")
+        yield min(pause, left)
+        pause = min(pause * 1.5, LAST_PAUSE)
+
+
+def _refuse_to_hang(call: str, instead: str) -> None:
+    if is_executing():
+        raise ResultUnavailable(f"{call} in a workflow's body would hold its slot while it waits: {instead}.")
+    if Database().connection.in_atomic_block:
+        raise ResultUnavailable(
+            f"{call} inside a transaction cannot see what workers do after it began: ask after the commit; "
+            "in a TestCase call django_durable.testing.run_until_idle() first."
+        )
+
+
+def wait(looks: Iterator[float]) -> None:
+    for pause in looks:
+        time.sleep(pause)
+
+
+async def await_(looks: Iterator[float]) -> None:
+    """As ``wait``. Asks on the caller's connection and holds no thread while it waits."""
+    look = sync_to_async(lambda: next(looks, None))
+    while (pause := await look()) is not None:
+        await asyncio.sleep(pause)

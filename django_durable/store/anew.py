@@ -1,0 +1,175 @@
+"""Room in the journals of runs that are resumed: for what ended them, and for what was undone, to be done again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import cast
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from ..core.codec import decode
+from ..core.loops import limited_anew
+from ..core.maps import started_anew
+from ..core.names import ON_FAILURE
+from ..core.paths import above
+from ..core.races import is_lost
+from ..core.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
+from ..core.undoing import UNDO
+from ..exceptions import PayloadUndecodable
+from ..models import JournalEntry, Payload, Run
+from .database import Database
+from .locking import change, locked
+
+REPLACED = ""
+"""The ``parent_path`` of a child in whose place its resumed parent starts another."""
+
+CONTAINERS = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
+Place = tuple[UUID, str]
+"""Run and path."""
+
+
+def make_room(db: Database, runs: Sequence[Run]) -> None:
+    """So that a replay comes to what ended these runs as if for the first time, and raises every other failure as
+    before. The rows of the runs are locked."""
+    failed = [run.pk for run in runs if run.status == Status.FAILED]
+    culprits = _culprits(db, failed)
+    journal = JournalEntry.objects.using(db.alias).filter(run_id__in=[run.pk for run in runs])
+    journal.filter(status=EntryStatus.RETRYING).update(wake_at=None)
+    blamed = journal.filter(pk__in=list(culprits), status=EntryStatus.FAILED)
+    blamed.filter(kind=Kind.STEP).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
+    blamed.filter(kind__in=[Kind.POLL, Kind.EVENT]).delete()
+    journal.filter(run_id__in=failed, path=ON_FAILURE).delete()
+    _do_undone_again(journal)
+    _go_in_again(journal, culprits)
+    _count_turns_anew(journal, culprits)
+    _begin_items_anew(journal, _forget_children(db, runs, culprits))
+
+
+def _culprits(db: Database, failed: Sequence[UUID]) -> set[Place]:
+    """Where these runs ended, as their stored errors name it."""
+    errors = Payload.objects.using(db.alias).filter(run_id__in=failed, kind=PayloadKind.ERROR)
+    return {(run_id, path) for run_id, data in errors.values_list("run_id", "data") for path in _named(data)}
+
+
+def _named(data: str) -> list[str]:
+    try:
+        error = decode(data)
+    except PayloadUndecodable:
+        # One such row must not keep the whole batch from going on.
+        return []
+    return error.get("culprits", []) if isinstance(error, dict) else []
+
+
+def _do_undone_again(journal: QuerySet[JournalEntry]) -> None:
+    """A step that was undone is to be done again, wherever it lies: its compensation stays, open, to say so. One that
+    could not be undone stands."""
+    undos = journal.filter(kind=Kind.UNDO)
+    undone = set(undos.filter(status=EntryStatus.SUCCEEDED).values_list("run_id", "path"))
+    undone -= _lost_races(journal, undone)
+    steps = journal.filter(pk__in=[(run_id, path.removesuffix(UNDO)) for run_id, path in undone])
+    # The row stays, and with it its place in the order.
+    steps.update(status=EntryStatus.RETRYING, attempts=0, value=None, undo=False, wake_at=None, finished_at=None)
+    again = undos.filter(pk__in=list(undone))
+    again.update(status=EntryStatus.OPEN, attempts=0, value=None, wake_at=None, finished_at=None)
+    undos.exclude(status__in=[EntryStatus.OPEN, EntryStatus.SUCCEEDED]).delete()
+
+
+def _lost_races(journal: QuerySet[JournalEntry], undone: Iterable[Place]) -> set[Place]:
+    """Those of branches that lost: they stay undone, since the winner stays."""
+    races = journal.filter(kind=Kind.RACE, status=EntryStatus.SUCCEEDED) if undone else journal.none()
+    won: dict[UUID, dict[str, str]] = defaultdict(dict)
+    for run_id, path, value in races.values_list("run_id", "path", "value"):
+        won[run_id][path] = decode(cast(str, value))[0]
+    return {(run_id, path) for run_id, path in undone if is_lost(path, won[run_id])}
+
+
+# --- scopes ----------------------------------------------------------------------------------
+
+
+def _go_in_again(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
+    """A scope that failed with what lies in it is gone through once more: what succeeded there is not repeated."""
+    ways = {(run_id, way) for run_id, path in culprits for way in (path, *above(path))}
+    failed = journal.filter(pk__in=list(ways), status=EntryStatus.FAILED, kind__in=CONTAINERS)
+    failed.update(status=EntryStatus.OPEN, error=None, finished_at=None)
+
+
+def _count_turns_anew(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
+    """A loop that came to its limit may take as many turns again."""
+    loops = journal.filter(pk__in=list(culprits), kind=Kind.LOOP, status=EntryStatus.OPEN, value__isnull=False)
+    for run_id, path, value in list(loops.values_list("run_id", "path", "value")):
+        journal.filter(run_id=run_id, path=path).update(value=limited_anew(cast(str, value)))
+
+
+# --- children --------------------------------------------------------------------------------
+
+
+def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place]) -> set[Place]:
+    """A replay starts each of them anew. The old one stays as it ended, at no path, so that it is not taken for the
+    new one: nobody would wait for that. Where they were.
+
+    A parent that ended before it saw its child's end (at the deadline of both, or cancelled with it) forgets it too.
+    """
+    ended = {run.pk: run for run in parents if run.status in TERMINAL}
+    entries = JournalEntry.objects.using(db.alias).filter(run_id__in=list(ended), kind__in=[Kind.CHILD, Kind.MAP])
+    asked = entries.exclude(status=EntryStatus.ABANDONED).values_list("run_id", "path", "kind", "status")
+    seen = {(run_id, path): status for run_id, path, kind, status in asked if kind == Kind.CHILD}
+    maps = {(run_id, path) for run_id, path, kind, status in asked if kind == Kind.MAP}
+    waiting = {at for at, status in seen.items() if status == EntryStatus.WAITING}
+    open_places = {at for at, status in seen.items() if status != EntryStatus.SUCCEEDED}
+    if not open_places and not maps:
+        return set()
+    within = Q(parent_path__in={path for _, path in open_places})
+    for _, path in maps:
+        within |= Q(parent_path__startswith=f"{path}[")
+    children = Run.objects.filter(
+        within, parent_id__in=list(ended), status__in=[Status.FAILED, Status.CANCELLED]
+    ).exclude(pk__in=[run.pk for run in parents])
+
+    def is_replaced(at: Place, child: Run) -> bool:
+        is_unseen = at in waiting or (at not in seen and (at[0], _map_of(at[1])) in maps)
+        return is_unseen or (at in open_places and (at in culprits or _went_with(ended[at[0]], child)))
+
+    # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
+    replaced = [
+        child
+        for child in locked(db, children)
+        if child.parent_id is not None and is_replaced((child.parent_id, child.parent_path), child)
+    ]
+    # Retention may have removed the child that failed: its parent starts another all the same.
+    places = {at for at in culprits if seen.get(at) == EntryStatus.FAILED}
+    places |= {(child.parent_id, child.parent_path) for child in replaced if child.parent_id is not None}
+    entries.filter(pk__in=list(places), kind=Kind.CHILD).delete()
+    change(db, replaced, parent_path=REPLACED)
+    return places
+
+
+def _went_with(parent: Run, child: Run) -> bool:
+    """Whether the child was cancelled with its parent: that ran on for a moment, and may have journaled it."""
+    if parent.status != Status.CANCELLED or child.status != Status.CANCELLED:
+        return False
+    asked, child_asked = parent.cancel_requested_at, child.cancel_requested_at
+    return asked is not None and child_asked is not None and child_asked >= asked
+
+
+def _begin_items_anew(journal: QuerySet[JournalEntry], places: Iterable[Place]) -> None:
+    """A map whose children were forgotten starts others for them, and for nobody else."""
+    items: dict[Place, set[int]] = defaultdict(set)
+    for run_id, path in places:
+        index = path[len(_map_of(path)) + 1 : -1]
+        if index.isdecimal():
+            items[run_id, _map_of(path)].add(int(index))
+    maps = journal.filter(pk__in=list(items), kind=Kind.MAP).exclude(status=EntryStatus.SUCCEEDED)
+    for run_id, path, value in list(maps.values_list("run_id", "path", "value")):
+        journal.filter(run_id=run_id, path=path).update(
+            status=EntryStatus.OPEN,
+            value=started_anew(cast(str, value), items[run_id, path]),
+            error=None,
+            finished_at=None,
+        )
+
+
+def _map_of(path: str) -> str:
+    """The path of the map that has ``path`` as an item; empty for what can be none."""
+    return path.rpartition("[")[0] if path.endswith("]") else ""

@@ -1,0 +1,89 @@
+"""What operators do with a schedule: a fire outside of its plan, the runs of a window that is past, the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from ..core.cron import fires_between
+from ..core.journal import NewRun
+from ..models import Fire, Schedule
+from ..queues.ready import Ready
+from .auditing import Verb, audit
+from .database import Database
+from .scheduling import BACKFILLED, MANUAL, cron_of, database_now, insert_fire, plan_anew
+from .sql import schedules as sql
+from .starting import start_runs
+
+PORTION = 100
+"""Instants in one transaction of a backfill: so long does the schedule's lock keep its ticks waiting."""
+_SMALLEST, _MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
+
+
+def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tuple[datetime, list[Ready]]:
+    """Start ``run`` as a fire of this moment, whatever ``overlap`` says; the next regular instant stays."""
+    with db.transaction():
+        now = database_now(db)
+        # Regular instants are whole seconds: taking one would pass for its fire. A fraction may be another hand's.
+        while now.microsecond == 0 or not insert_fire(db, schedule.pk, now, MANUAL, run.id):
+            now += _MILLISECOND
+        ready = start_runs(db, [run])
+        audit(db, [(run.id, "")], "fire", by)
+    return now, ready
+
+
+def switch(db: Database, schedule_id: int, *, enabled: bool) -> Schedule:
+    """Turn a schedule on or off. On: it is planned anew from now, what it missed while it was off is not made up for.
+
+    Raises Schedule.DoesNotExist.
+    """
+    with db.transaction():
+        row = _locked(db, schedule_id)
+        if enabled and row.enabled and row.next_fire_at is not None and not row.problem:
+            return row
+        row.enabled = enabled
+        plan_anew(row, database_now(db))
+        row.save(using=db.alias, update_fields=["enabled", "next_fire_at", "problem"])
+    return row
+
+
+def _locked(db: Database, schedule_id: int) -> Schedule:
+    return Schedule.objects.using(db.alias).select_for_update(no_key=True).get(pk=schedule_id)
+
+
+# --- a window that is past -------------------------------------------------------------------
+
+
+def without_run(db: Database, schedule: Schedule, since: datetime, until: datetime) -> Iterator[list[datetime]]:
+    """The due instants from ``since`` to ``until``, both included, that have started no run: the oldest first, in
+    portions. None of them lies in the future. Raises InvalidSchedule.
+    """
+    cron = cron_of(schedule)
+    after, until = since - _SMALLEST, min(until, database_now(db))
+    while instants := fires_between(cron.expression, cron.timezone, after, until, PORTION):
+        after = instants[-1]
+        fires = Fire.objects.using(db.alias).filter(schedule_id=schedule.pk, run_id__isnull=False)
+        fired = set(fires.filter(scheduled_for__in=instants).values_list("scheduled_for", flat=True))
+        yield [instant for instant in instants if instant not in fired]
+
+
+def fill(
+    db: Database, schedule: Schedule, runs: Sequence[tuple[datetime, NewRun]], by: Verb
+) -> tuple[list[tuple[datetime, NewRun]], list[Ready]]:
+    """Start the run of each instant for which none was started meanwhile: those, and which of them are ready.
+
+    Raises Schedule.DoesNotExist.
+    """
+    with db.transaction():
+        # A tick leaves a locked schedule for later; at a fire of ours that is not committed it would have to wait.
+        _locked(db, schedule.pk)
+        started = [(instant, run) for instant, run in runs if _insert_missing(db, schedule.pk, instant, run)]
+        ready = start_runs(db, [run for _, run in started]) if started else []
+        audit(db, [(run.id, "") for _, run in started], "backfill", by)
+    return started, ready
+
+
+def _insert_missing(db: Database, schedule_id: int, instant: datetime, run: NewRun) -> bool:
+    d = db.dialect
+    parameters = {"id": schedule_id, "scheduled_for": d.instant(instant), "run_id": d.key(run.id)}
+    return bool(db.rows(sql.insert_missing(d), **parameters, outcome=BACKFILLED))

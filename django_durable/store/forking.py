@@ -1,0 +1,106 @@
+"""New runs that are made like others: from the beginning, or from what one of them had journaled before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from ..core.forking import cut
+from ..core.ids import uuid7
+from ..core.journal import Entry, NewRun
+from ..core.registry import find
+from ..core.states import EntryStatus, Kind, PayloadKind
+from ..exceptions import RunNotFound
+from ..models import JournalEntry, Payload, Run, Tag
+from ..queues.ready import Ready
+from .auditing import Verb, audit
+from .database import Database
+from .starting import start_runs
+
+
+def like(db: Database, run_ids: Sequence[UUID]) -> dict[UUID, tuple[Run, NewRun]]:
+    """Each of these runs, and a new one with its workflow, input, options and tags. Those whose input is gone lack."""
+    inputs = Payload.objects.using(db.alias).filter(run_id__in=list(run_ids), kind=PayloadKind.INPUT)
+    texts = dict(inputs.values_list("run_id", "data"))
+    tags: dict[UUID, list[str]] = {}
+    for run_id, name in Tag.objects.using(db.alias).filter(run_id__in=texts).values_list("run_id", "name"):
+        tags.setdefault(run_id, []).append(name)
+    runs = Run.objects.using(db.alias).filter(pk__in=texts)
+    return {run.pk: (run, _like(run, texts[run.pk], tags.get(run.pk, []))) for run in runs}
+
+
+def _like(run: Run, text: str, tags: Iterable[str]) -> NewRun:
+    known = find(run.workflow)
+    return NewRun(
+        uuid7(),
+        # A workflow that was renamed starts runs under its new name only.
+        run.workflow if known is None else known.name,
+        text,
+        run.queue,
+        run.priority,
+        run.max_attempts,
+        deadline_after=run.timeout,
+        limit_key=run.limit_key,
+        tags=tuple(tags),
+    )
+
+
+def fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> tuple[NewRun, list[Ready]]:
+    """Start a run like ``run_id`` that has done what that one had before ``from_step``. Raises RunNotFound, CannotFork.
+
+    Events stay where they were sent: those that were taken by then are in the journal, nobody knows for whom the
+    others were meant. Children that had ended are in the journal too, others are started anew.
+    """
+    with db.transaction():
+        if run_id not in (found := like(db, [run_id])):
+            raise RunNotFound(run_id)
+        old, new = found[run_id]
+        rows = {row.path: row for row in JournalEntry.objects.using(db.alias).filter(run_id=run_id)}
+        kept = cut(run_id, [_entry(row) for row in rows.values()], from_step)
+        ready = start_runs(db, [new])
+        Run.objects.using(db.alias).filter(pk=new.id).update(forked_from=run_id)
+        JournalEntry.objects.using(db.alias).bulk_create(_row(new.id, rows[entry.path], entry) for entry in kept)
+        _audit(db, old, new, from_step, by)
+    return new, ready
+
+
+def _entry(row: JournalEntry) -> Entry:
+    return Entry(
+        path=row.path,
+        kind=Kind(row.kind),
+        status=EntryStatus(row.status),
+        seq=row.seq,
+        attempts=row.attempts,
+        value=row.value,
+        error=row.error,
+        wake_at=row.wake_at,
+        awaits=row.awaits,
+        undo=row.undo,
+    )
+
+
+def _row(run_id: UUID, row: JournalEntry, entry: Entry) -> JournalEntry:
+    return JournalEntry(
+        run_id=run_id,
+        path=entry.path,
+        seq=entry.seq,
+        kind=entry.kind,
+        status=entry.status,
+        attempts=entry.attempts,
+        value=entry.value,
+        error=entry.error,
+        started_at=row.started_at,
+        finished_at=row.finished_at if entry.status in (EntryStatus.SUCCEEDED, EntryStatus.FAILED) else None,
+        wake_at=entry.wake_at,
+        awaits=entry.awaits,
+        undo=entry.undo,
+        token=row.token,
+    )
+
+
+def _audit(db: Database, old: Run, new: NewRun, from_step: str, by: Verb) -> None:
+    def told(what: str) -> Verb:
+        return Verb(by.actor, f"{what}: {by.reason}" if by.reason else what)
+
+    audit(db, [(old.pk, old.status)], "fork", told(f"{new.id} from {from_step!r}"))
+    audit(db, [(new.id, "")], "fork", told(f"of {old.pk} from {from_step!r}"))

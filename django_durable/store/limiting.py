@@ -1,0 +1,123 @@
+"""Claims under a limit: a key of ``max_concurrency`` never has more leased runs than its workflow's code says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from ..core import clock
+from ..core.clock import DatabaseClock
+from ..queues.base import Queue
+from ..queues.ready import Ready
+from .claiming import Claim, Claimant, read_claims
+from .database import Database, Row, as_json
+from .sql import limits as sql
+
+MOST_KEYS = 1000
+"""How many keys one look asks for; where more have queued runs, looks go round."""
+
+MOST_DUE = 1000
+
+Limits = Mapping[str, int]
+
+
+@dataclass(slots=True)
+class KeyWalk:
+    """Goes round the keys that have queued runs. ``has_due``: the last look saw runs that are to be queued first."""
+
+    after: str = ""
+    has_due: bool = False
+
+    def next(self, db: Database) -> list[str]:
+        """The keys whose turn it is; as a rule all."""
+        rows = db.rows(sql.queued_keys(db.dialect), after=self.after, limit=MOST_KEYS)
+        keys = [key for key, _ in rows if key is not None]
+        self.has_due = len(keys) < len(rows)
+        self.after = keys[-1] if len(keys) == MOST_KEYS else ""
+        return keys
+
+
+def claim_limited(
+    db: Database, who: Claimant, limit: int, walk: KeyWalk, *, lease: float, time: DatabaseClock, suspect: bool = False
+) -> list[Claim]:
+    """Claim up to ``limit`` runs that are queued or due and have a limit with room; keys take turns, of each its best
+    goes first. ``suspect``: of those that may have killed their process, and no others."""
+    keys = walk.next(db)
+    if walk.has_due:
+        db.rows(sql.promote_limited(db.dialect), limit=MOST_DUE)
+        keys = walk.next(db)
+    return _claim(db, who, keys, limit, lease, time, suspect)
+
+
+def claim_hinted(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
+    """Claim, for each of ``ids`` that is queued under a limit with room, the run of its key that is next."""
+    rows = db.rows(sql.keys_of(db.dialect), ids=db.dialect.list(ids))
+    return _claim(db, who, [key for (key,) in rows], len(ids), lease, time, suspect=False)
+
+
+def hint(db: Database, queue: Queue, ready: Sequence[Ready], limits: Limits) -> None:
+    """Tell the queue of ready runs; of new ones with a limit only where that has room.
+
+    Ids that cannot start would fill the lists: each takes a worker a look, and one key's backlog hides another's runs.
+    """
+    limited = sorted({run.limit_key for run in ready if run.limit_key is not None})
+    if limited and queue.gives_hints:
+        free = [run for run in ready if run.limit_key is None]
+        ready = free + admit(db, limited, limits, len(ready) - len(free))
+    queue.push(ready)
+
+
+def admit(db: Database, keys: Sequence[str], limits: Limits, limit: int) -> list[Ready]:
+    """Up to ``limit`` runs of these keys that workers should hear of: as many of each as it has room for."""
+    if not keys:
+        return []
+    d = db.dialect
+    statement = sql.admit(d, sql.ANYBODYS)
+    rows = db.rows(statement, keys=d.list(keys), limits=_limit_rows(limits), limit=limit)
+    return [Ready(d.read_key(row[0]), row[1], row[2]) for row in rows]
+
+
+def _claim(
+    db: Database, who: Claimant, keys: Sequence[str], limit: int, lease: float, time: DatabaseClock, suspect: bool
+) -> list[Claim]:
+    if not keys or not who.workflows:
+        return []
+    d = db.dialect
+    mine = {"workflows": d.list(who.workflows), "queues": d.list(who.queues), "limit": limit}
+    condition = sql.mine(d, suspect=suspect)
+    room = db.rows(sql.find_room(d, condition), keys=d.list(keys), limits=_limit_rows(who.limits), **mine)
+    if not room:
+        return []
+    _make_missing(db, room)
+    ends = clock.monotonic() + lease
+    with db.transaction():
+        granted = _lock(db, room)
+        statement = sql.claim_granted(d, condition)
+        rows = db.rows(statement, granted=granted, worker=d.key(who.id), lease=float(lease), **mine)
+        if rows:
+            # In the same order as they were locked in: their rows are ours already.
+            db.rows(sql.note_admitted(d), keys=d.list({row[-1] for row in rows}))
+    return read_claims(db, rows, ends, time)
+
+
+def _make_missing(db: Database, room: Sequence[Row]) -> None:
+    missing = [row[0] for row in room if not row[3]]
+    if missing:
+        db.rows(sql.make_limits(db.dialect), keys=db.dialect.list(missing))
+
+
+def _lock(db: Database, room: Sequence[Row]) -> str:
+    """Lock the keys' rows; what may be claimed of those that are ours now, for ``sql.GRANTED``."""
+    d = db.dialect
+    ours = {key for (key,) in db.rows(sql.lock_limits(d), keys=d.list([row[0] for row in room]))}
+    granted: list[dict[str, Any]] = []
+    for key, maximum, _, _, place in room:
+        if key in ours:
+            granted.append({"key": key, "maximum": maximum, "place": place})
+    return as_json(granted)
+
+
+def _limit_rows(limits: Limits) -> str:
+    return as_json([{"workflow": name, "maximum": maximum} for name, maximum in limits.items()])

@@ -1,0 +1,23 @@
+"""Events for runs: stored once under each idempotency key."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ..models import Event
+from .database import Database
+from .sql.events import insert_event
+
+
+def store_event(db: Database, run_id: UUID, name: str, payload: str, key: str) -> int | None:
+    """The id of the new event; None where the run has one under ``key`` ("": none). ``payload`` is encoded text."""
+    d = db.dialect
+    values = {"run_id": d.key(run_id), "name": name, "payload": payload, "idempotency_key": key}
+    rows = db.rows(insert_event(d), **values)
+    return rows[0][0] if rows else None
+
+
+def find_event(db: Database, run_id: UUID, key: str) -> int | None:
+    """The id of the event that the run was sent under this idempotency key."""
+    events = Event.objects.using(db.alias).filter(run_id=run_id, idempotency_key=key)
+    return events.values_list("pk", flat=True).first()

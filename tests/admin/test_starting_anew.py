@@ -1,0 +1,97 @@
+"""Runs that are started again from the admin: from the beginning, or from a step on; and those that are put aside."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from django_durable.core.states import Status
+from django_durable.models import Audit, Run
+from django_durable.testing import run_until_idle
+from tests.admin.conftest import LOOK, Person
+from tests.admin.pages import list_url, run_url, text_of, verb_url
+from tests.admin.test_verbs import answer, ask, confirm
+from tests.admin.world import make_run
+from tests.app.workflows import doubling, sleepy
+
+
+def test_a_run_is_paused_and_goes_on(boss: Client) -> None:
+    handle = sleepy.enqueue(seconds=3600)
+    run_until_idle()
+    assert "1 run was asked to pause." in confirm(boss, handle.run, "pause", reason="closed")
+    assert handle.refresh().status == Status.PAUSED
+    assert "1 run goes on." in confirm(boss, handle.run, "resume", reason="open")
+    assert handle.refresh().status == Status.QUEUED
+    assert [(one.verb, one.actor, one.reason) for one in Audit.objects.order_by("pk")] == [
+        ("pause", "ann", "closed"),
+        ("resume", "ann", "open"),
+    ]
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Pause: closed", "Resume: open"]
+
+
+def test_a_running_run_says_that_it_is_about_to_pause_and_may_be_let_go_on(boss: Client) -> None:
+    run = make_run("running")
+    text = confirm(boss, run, "pause")
+    assert "1 run was asked to pause." in text and "pausing" in text and "Asked to pause" in text
+    assert verb_url(run, "pause") not in boss.get(run_url(run)).content.decode()
+    assert "1 run goes on." in confirm(boss, run, "resume")
+    assert Run.objects.get().pause_requested_at is None
+
+
+def test_many_are_paused_at_once(boss: Client) -> None:
+    runs = [make_run(status) for status in ("queued", "waiting", "scheduled", "running", "blocked", "failed")]
+    asked = ask(boss, "pause_selected", runs)
+    assert "Pause these 4 runs?" in text_of(asked)
+    assert "4 runs were asked to pause." in text_of(answer(boss, asked, "all"))
+    assert (Run.objects.filter(status="paused").count(), LogEntry.objects.count()) == (3, 4)
+
+
+def test_runs_are_started_again(boss: Client) -> None:
+    done, without_input = doubling.enqueue(4), make_run("failed")
+    run_until_idle()
+    asked = ask(boss, "rerun_selected", [done.run, without_input])
+    assert "Run this again?" in text_of(asked)
+    assert "1 run was started anew." in text_of(answer(boss, asked, "once more"))
+    run_until_idle()
+    again = Run.objects.exclude(pk__in=[done.id, without_input.pk]).get()
+    assert (again.workflow, again.status) == (done.workflow, "succeeded")
+    assert (Audit.objects.get().reason, LogEntry.objects.get().change_message) == ("once more", "Run again: once more")
+
+
+def test_a_run_is_forked_from_a_step(boss: Client) -> None:
+    done = doubling.enqueue(4)
+    run_until_idle()
+    [step] = done.steps()
+    asked = boss.post(verb_url(done.run, "fork"))
+    assert "Fork this run" in text_of(asked)
+    refused = boss.post(verb_url(done.run, "fork"), {"confirmed": "1", "from_step": step.path + "x", "reason": ""})
+    assert f"Did you mean '{step.path}'?" in text_of(refused).replace("&#x27;", "'")
+    forked = boss.post(
+        verb_url(done.run, "fork"), {"confirmed": "1", "from_step": step.path, "reason": "wrong"}, follow=True
+    )
+    new = Run.objects.get(forked_from=done.id)
+    assert forked.redirect_chain == [(run_url(new), 302)]
+    assert f"Forked from {done.id}" in text_of(forked)
+    assert Audit.objects.filter(verb="fork", actor="ann", reason__endswith=": wrong").count() == 2
+    assert LogEntry.objects.get().object_id == str(done.id)
+
+
+@pytest.mark.parametrize(("permission", "answered", "runs"), [("resume_run", 403, 1), ("rerun_run", 302, 2)])
+@pytest.mark.parametrize("verb", ["rerun", "fork"])
+def test_starting_anew_needs_its_permission(
+    person: Person, verb: str, permission: str, answered: int, runs: int
+) -> None:
+    done = doubling.enqueue(4)
+    run_until_idle()
+    data = {"confirmed": "1", "from_step": done.steps()[0].path}
+    assert person(*LOOK, permission).post(verb_url(done.run, verb), data).status_code == answered
+    assert Run.objects.count() == runs
+
+
+def test_the_page_of_a_run_without_input_says_so(boss: Client) -> None:
+    run = make_run("failed")
+    asked = boss.post(verb_url(run, "fork"), {"confirmed": "1", "from_step": "a"})
+    assert "Its input is gone" in text_of(asked)
+    assert "0 runs were started anew." in text_of(boss.post(verb_url(run, "rerun"), follow=True))
+    assert boss.get(list_url()).status_code == 200

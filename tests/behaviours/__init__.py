@@ -1,0 +1,1 @@
+"""docs/behaviours.md and the tests that show its clauses, held together."""

@@ -1,0 +1,79 @@
+"""Schedules of a workflow that has a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from django_durable.client import schedules
+from django_durable.core.clock import DatabaseClock
+from django_durable.models import Run
+from django_durable.store.claiming import Claimant
+from django_durable.store.database import PrivateDatabase
+from django_durable.store.limiting import KeyWalk, claim_limited
+from django_durable.workflows.definition import Workflow
+from tests.schedules.making import HOUR, NIGHTLY, at, end, fire_loop, make_schedule, make_workflow, move_to, outcomes
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+
+NOON = at("2040-05-01T12:00:00")
+
+
+@pytest.fixture
+def workflow(monkeypatch: pytest.MonkeyPatch) -> Workflow[Any, Any]:
+    move_to(NOON - timedelta(minutes=1))
+    made = make_workflow(max_concurrency=1)
+    monkeypatch.setattr(schedules, "find", {made.name: made}.get)
+    return made
+
+
+@pytest.fixture
+def db() -> Iterator[PrivateDatabase]:
+    opened = PrivateDatabase()
+    yield opened
+    opened.close()
+
+
+def claim(db: PrivateDatabase) -> list[Any]:
+    claimant = Claimant(uuid4(), ("default",), (NIGHTLY,), {NIGHTLY: 1})
+    claims = claim_limited(db, claimant, 10, KeyWalk(), lease=30.0, time=DatabaseClock())
+    return [claim.run_id for claim in claims]
+
+
+@pytest.mark.behaviour("RUN-12f", "SCHED-01b")
+def test_at_the_limit_one_run_waits_for_its_turn_and_instants_are_passed_over(
+    workflow: Workflow[Any, Any], db: PrivateDatabase
+) -> None:
+    row, loop = make_schedule(), fire_loop(workflow)
+    busy = schedules.fire_now(make_schedule(name="other", enabled=False))
+    assert claim(db) == [busy]
+    for hour in range(3):
+        move_to(NOON + hour * HOUR)
+        loop.tick()
+    assert outcomes(row) == ["fired", "skipped: overlap", "skipped: overlap"]
+    assert claim(db) == []
+    end("succeeded", Run.objects.get(pk=busy))
+    waited = Run.objects.exclude(pk=busy).get()
+    assert claim(db) == [waited.pk]
+    end("succeeded")
+    move_to(NOON + 3 * HOUR)
+    loop.tick()
+    assert outcomes(row)[3:] == ["fired"]
+    assert len(claim(db)) == 1
+
+
+@pytest.mark.behaviour("RUN-12f")
+def test_runs_by_hand_and_for_the_past_keep_to_the_limit(workflow: Workflow[Any, Any], db: PrivateDatabase) -> None:
+    row = make_schedule()
+    schedules.backfill(row, NOON - 5 * HOUR, NOON)
+    schedules.fire_now(row)
+    worked = []
+    while claims := claim(db):
+        assert len(claims) == 1 and claim(db) == []
+        worked += claims
+        end("succeeded", Run.objects.get(pk=claims[0]))
+    assert len(worked) == len(set(worked)) == 6
