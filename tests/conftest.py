@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 
 from tests import processes
+from tests.emptying import empty_quickly
 from tests.plugin import SERVERS
 from tests.servers import Folder, PostgresServer, RedisServer, Servers
 
@@ -57,6 +58,7 @@ def folder() -> Iterator[Path]:
 def django_db_setup(django_db_setup: None) -> None:
     """Tells the processes that tests start which database this run made."""
     os.environ["DURABLE_TEST_DATABASE_NAME"] = str(connection.settings_dict["NAME"])
+    empty_quickly()
 
 
 @pytest.fixture(autouse=True)
