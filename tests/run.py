@@ -21,18 +21,35 @@ sys.path[0] = str(ROOT)
 
 from tests.servers import Folder, Guarded  # noqa: E402
 
-LANES = [
+Lane = list[tuple[str, list[str]]]
+"""Backends with what is selected on them, one after the other."""
+
+CONTRACT = ["-m", "contract"]
+LANES: list[Lane] = [
     [("postgres-redis", [])],
-    [("postgres-database", ["-m", "contract"]), ("sqlite", ["-m", "contract"])],
+    [("postgres-database", CONTRACT), ("sqlite", CONTRACT)],
 ]
-"""Backends with what is selected on them. Lanes run side by side, every backend on servers of its own."""
+"""Lanes run side by side, every backend on servers of its own."""
+
+SLOW = "tests/acceptance"
+"""Real processes that wait for leases to lapse, and leave the machine to others: in a lane of its own."""
+
+
+def lanes_for(arguments: list[str]) -> list[Lane]:
+    """Who asks for something in particular gets that, and nothing beside it."""
+    if arguments:
+        return LANES
+    beside = [[(backend, [*selection, f"--ignore={SLOW}"]) for backend, selection in lane] for lane in LANES]
+    return [*beside, [(backend, [*selection, SLOW]) for lane in LANES for backend, selection in lane]]
 
 
 def main(arguments: list[str]) -> int:
     begun = time.monotonic()
-    with Folder() as folder, ThreadPoolExecutor(len(LANES)) as pool:
+    given = lanes_for(arguments)
+    with Folder() as folder, ThreadPoolExecutor(len(given)) as pool:
         lanes = [
-            pool.submit(run_lane, folder, lane, arguments, is_shown=not number) for number, lane in enumerate(LANES)
+            pool.submit(run_lane, folder / str(number), lane, arguments, is_shown=not number)
+            for number, lane in enumerate(given)
         ]
         try:
             results = [result for lane in lanes for result in lane.result()]
@@ -43,18 +60,17 @@ def main(arguments: list[str]) -> int:
     total: Counter[str] = Counter()
     for _, counts in results:
         total += counts
-    print(f"{time.monotonic() - begun:.0f} s on {len(results)} backends")
+    print(f"{time.monotonic() - begun:.0f} s on {len({backend for lane in given for backend, _ in lane})} backends")
     print(summary(total))
     return int(any(status for status, _ in results))
 
 
-def run_lane(
-    folder: Path, lane: list[tuple[str, list[str]]], arguments: list[str], *, is_shown: bool
-) -> list[tuple[int, Counter[str]]]:
+def run_lane(folder: Path, lane: Lane, arguments: list[str], *, is_shown: bool) -> list[tuple[int, Counter[str]]]:
     """Status and counts of each backend. What is not shown while it runs is printed at its end."""
+    folder.mkdir()
     results = []
     for backend, selection in lane:
-        title = f"== {backend}{': contract tests' if selection else ': all tests'}"
+        title = f"== {backend}: {' '.join(selection) or 'all tests'}"
         output = None if is_shown else folder / f"{backend}.log"
         if is_shown:
             print(title, flush=True)

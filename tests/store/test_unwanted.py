@@ -15,7 +15,7 @@ from django_durable.store import unwanted
 from django_durable.store.claiming import Claim
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
-from django_durable.worker.loops.sweep import Sweep
+from django_durable.worker.loops.unwanted import Unwanted
 from tests.store.rows import child_entry, entries, fresh, journal_row, make_run, payload, running, status_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,7 +34,7 @@ def child(claim: Claim, path: str, status: str = Status.WAITING, **more: object)
 
 
 def sweep(db: Database) -> int:
-    return Sweep(db, DatabaseQueue()).tick()
+    return Unwanted(db, DatabaseQueue()).tick()
 
 
 def note_of(claim: Claim) -> str | None:
