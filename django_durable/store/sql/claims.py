@@ -99,14 +99,17 @@ def next_due(d: Dialect, *, limited: bool) -> str:
 
 
 def claim_suspect(d: Dialect) -> str:
-    """Claim one run that may have killed its process: only a process that works on nothing else asks for it."""
+    """Claim one run that may have killed its process: only a process that works on nothing else asks for it.
+
+    Those that were reaped together were queued at one instant: the one that was started first goes first.
+    """
     return lease(
         d,
         f"""
         picked AS MATERIALIZED (
             SELECT r.id FROM django_durable_run r
             WHERE {QUEUED} AND r.suspect AND r.queue {d.among("queues")} AND r.workflow {d.among("workflows")}
-            ORDER BY r.priority DESC, r.queued_at LIMIT %(limit)s {d.lock})""",
+            ORDER BY r.priority DESC, r.queued_at, r.id LIMIT %(limit)s {d.lock})""",
     )
 
 
