@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -20,6 +21,9 @@ from .confirming import Question, ask, named, page
 from .forms import EventForm, ForkForm, ReasonForm
 from .permissions import may
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 def cancel(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -47,8 +51,7 @@ def fork(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     if form.is_valid() and (new := _fork(form, run, request)) is not None:
         model_admin.message_user(request, _("This run was forked from %s.") % run.pk, messages.SUCCESS)
         return HttpResponseRedirect(run_url(model_admin, new))
-    context = {"form": form, "run": named(run), "back": run_url(model_admin, run)}
-    return page(model_admin, request, "admin/django_durable/run/fork.html", _("Fork this run"), context)
+    return _form(model_admin, request, run, form, _("Fork this run"), submit=_("Fork the run"))
 
 
 def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
@@ -63,8 +66,14 @@ def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     if form.is_valid() and _send(form, run, request):
         model_admin.message_user(request, _("The event was sent."), messages.SUCCESS)
         return HttpResponseRedirect(run_url(model_admin, run))
-    context = {"form": form, "run": named(run), "back": run_url(model_admin, run)}
-    return page(model_admin, request, "admin/django_durable/run/event.html", _("Send an event to this run"), context)
+    return _form(model_admin, request, run, form, _("Send an event to this run"), submit=_("Send the event"))
+
+
+def _form(
+    model_admin: Any, request: HttpRequest, run: Run, form: Form, title: StrOrPromise, *, submit: StrOrPromise
+) -> HttpResponse:
+    context = {"form": form, "run": named(run), "back": run_url(model_admin, run), "submit": submit}
+    return page(model_admin, request, "admin/django_durable/run/form.html", title, context)
 
 
 def run_url(model_admin: Any, run: Run | UUID) -> str:

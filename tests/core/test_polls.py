@@ -333,12 +333,12 @@ def test_a_poll_in_a_branch_does_not_hold_up_the_others() -> None:
     world = World()
 
     def body(ctx: Context) -> Any:
-        return ctx.join("both", {"ask": asking(fn), "work": lambda ctx: ctx.step("work", int)})
+        return ctx.join("both", {"ask": asking(fn), "other": lambda ctx: ctx.step("other", int)})
 
     fn = giving(PENDING, PENDING, "there")
     assert world.attempt(body) == Suspended("poll:both/ask/ready", wake_at=world.now + timedelta(seconds=60))
-    assert world.performed == ["both/ask/ready", "both/work/work"]
-    assert world.value(body) == {"ask": "there", "work": 0}
+    assert world.performed == ["both/ask/ready", "both/other/other"]
+    assert world.value(body) == {"ask": "there", "other": 0}
     assert world.performed.count("both/ask/ready") == 3
 
 
@@ -346,9 +346,9 @@ def test_a_poll_that_lost_a_race_is_abandoned() -> None:
     world = World()
 
     def body(ctx: Context) -> Any:
-        return ctx.race("any", {"ask": asking(giving(PENDING)), "work": lambda ctx: ctx.step("work", int)})
+        return ctx.race("any", {"ask": asking(giving(PENDING)), "other": lambda ctx: ctx.step("other", int)})
 
-    assert world.value(body) == ("work", 0)
+    assert world.value(body) == ("other", 0)
     assert world.entries["any/ask/ready"].status == EntryStatus.ABANDONED
 
 

@@ -18,11 +18,11 @@ from django_durable.core.outcomes import Cancelled, Lost, Outcome, Released
 from django_durable.core.states import Status
 from django_durable.exceptions import ChildFailed, EventTimeout, RunCancelled, RunFailed, StepFailed, StepTimeout
 from django_durable.executor.async_attempt import arun_attempt
-from django_durable.executor.commit import DirectCommit
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
+from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 ONCE = Retry(max_attempts=1)

@@ -13,13 +13,13 @@ from django.db.utils import OperationalError
 from django_durable import AsyncContext, Context, Retry, current_step, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.executor.commit import DirectCommit
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
 from django_durable.store.claiming import Claimant, claim_next
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
+from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 during: dict[str, Callable[[], Any]] = {}

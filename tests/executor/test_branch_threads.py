@@ -138,15 +138,18 @@ def test_when_the_run_is_to_stop_every_branch_comes_to_rest_before_the_attempt_i
 ) -> None:
     commit = MemoryCommit()
     flow = new_flow(commit)
-    under_way, acted = threading.Barrier(3), []
+    under_way, acted, others_are_done = threading.Barrier(3), [], threading.Semaphore(0)
 
     def hold(name: str) -> None:
         under_way.wait(PATIENCE)
         if name == "a":
             ask(flow)
         under_way.wait(PATIENCE)
-        time.sleep(0.02 if name == "b" else 0)
+        # One is under way still when nothing of the others is.
+        if name == "b":
+            assert all(others_are_done.acquire(timeout=PATIENCE) for _ in "ac")
         acted.append(name)
+        others_are_done.release()
 
     def branch(name: str) -> Any:
         def body(ctx: Context) -> None:
@@ -165,17 +168,20 @@ def test_when_the_run_is_to_stop_every_branch_comes_to_rest_before_the_attempt_i
 
 
 def test_a_step_s_time_out_ends_it_in_its_own_branch_s_thread_only(pool: BranchThreads) -> None:
-    ready = threading.Barrier(2)
+    ready, is_interrupted = threading.Barrier(2), threading.Event()
 
     def endless() -> None:
         ready.wait(PATIENCE)
         until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            pass
+        try:
+            while time.monotonic() < until:
+                pass
+        finally:
+            is_interrupted.set()
 
     def short() -> str:
         ready.wait(PATIENCE)
-        time.sleep(0.3)
+        assert is_interrupted.wait(PATIENCE)
         return "undisturbed"
 
     def late(ctx: Context) -> Any:

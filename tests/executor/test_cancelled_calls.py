@@ -21,13 +21,13 @@ from django_durable.core.outcomes import Cancelled, Failed, Lost, Outcome, Relea
 from django_durable.core.states import Status
 from django_durable.exceptions import RunFailed, StepFailed
 from django_durable.executor.async_attempt import arun_attempt
-from django_durable.executor.commit import DirectCommit
 from django_durable.signals import step_succeeded
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.committing import Receipt
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
+from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)

@@ -19,13 +19,13 @@ from django_durable.core.lease import Lease
 from django_durable.core.outcomes import Completed, Lost, Outcome, Released
 from django_durable.core.states import Status
 from django_durable.executor.async_attempt import arun_attempt
-from django_durable.executor.commit import DirectCommit
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.recovery import reap
 from django_durable.worker.heartbeat import Heartbeat
 from django_durable.worker.slots import Slots
+from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 Travel = Callable[[float], None]

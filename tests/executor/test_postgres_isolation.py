@@ -16,7 +16,6 @@ from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
 from django_durable.core.outcomes import Completed, Outcome
 from django_durable.executor.async_attempt import arun_attempt
-from django_durable.executor.commit import DirectCommit
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
@@ -24,6 +23,7 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker.heartbeat import Heartbeat
 from django_durable.worker.slots import Slots
 from tests.app.models import Counter
+from tests.direct_commit import DirectCommit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONCE = Retry(max_attempts=1)

@@ -4,14 +4,10 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from django.conf import settings
 
 from django_durable.core import clock
 from django_durable.store.database import PrivateDatabase
 from tests.store.parallel import Threads
-
-# What only PostgreSQL has: statistics, plans, row locks that can be looked at.
-collect_ignore_glob = ["test_postgres_*.py"] if settings.BACKEND == "sqlite" else []
 
 Connect = Callable[[], PrivateDatabase]
 

@@ -4,13 +4,9 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from django.conf import settings
 
 from django_durable.core import clock
 from django_durable.store.database import PrivateDatabase
-
-# What only PostgreSQL has: rows that somebody holds.
-collect_ignore_glob = ["test_postgres_*.py"] if settings.BACKEND == "sqlite" else []
 
 Connect = Callable[[], PrivateDatabase]
 

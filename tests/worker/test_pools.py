@@ -13,10 +13,10 @@ from django_durable import AsyncContext, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
 from django_durable.core.outcomes import Completed, Outcome
-from django_durable.executor.commit import DirectCommit
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker.pools import LoopPool
+from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 opened: list[Any] = []

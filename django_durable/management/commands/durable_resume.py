@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from ...client.handle import get_run
-from ...exceptions import IllegalTransition
-from ._shell import actor, clear_errors, plural, run_id
+from ...client.handle import RunHandle
+from ._runs import RunsCommand
+from ._shell import actor
 
 
-class Command(BaseCommand):
+class Command(RunsCommand):
     help = (
         "Resumes paused, blocked, failed and cancelled runs: they go on from their journals, "
         "with the attempts of exhausted steps reset."
     )
-    requires_system_checks = ()
+    done = "resumed"
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("ids", nargs="+", type=run_id, metavar="ID")
-        parser.add_argument("--reason", default="", help="kept in the audit")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        refused = 0
-        with clear_errors():
-            for handle in [get_run(given) for given in options["ids"]]:
-                try:
-                    handle.resume(options["reason"], actor=actor())
-                    self.stdout.write(f"{handle.id} resumed")
-                except IllegalTransition as error:
-                    refused += 1
-                    self.stderr.write(str(error))
-        if refused:
-            raise CommandError(f"{plural(refused, 'run')} could not be resumed.")
+    def act(self, handle: RunHandle[Any], reason: str) -> str:
+        handle.resume(reason, actor=actor())
+        return f"{handle.id} resumed"

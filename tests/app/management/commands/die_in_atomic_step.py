@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.executor.commit import DirectCommit
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.store.claiming import Claimant, claim_next
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.workflows import get_workflow
+from tests.direct_commit import DirectCommit
 
 DIED = 137
 
