@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..core.states import LIVE, Phase, Status
-from ..models import Run
+from ..models import Run, Schedule
 from .text import cut, visible
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def run_pills(run: Run) -> str:
     elif run.pause_requested_at and run.status == Status.RUNNING:
         pills.append(pill("pausing", _("pausing")))
     return format_html("{} {} {}", *pills, *[""] * (3 - len(pills)))
+
+
+def switch_pill(schedule: Schedule) -> str:
+    return pill("enabled", _("enabled")) if schedule.enabled else pill("disabled", _("disabled"))
 
 
 def name(text: str, most: int = NAME_SHOWN) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.forms import Form
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext_lazy as _
 
 from ..models import Run
 from ..models.run import STATUS_LABELS
@@ -39,6 +40,12 @@ def ask(model_admin: Any, request: HttpRequest, question: Question) -> TemplateR
     counted = Counter(run.status for run in question.runs)
     context = {
         "question": question,
+        "form": question.form,
+        "consequence": question.verb.consequence,
+        "hidden": question.hidden.items(),
+        "back": question.back,
+        "submit": _("Yes, do it"),
+        "is_dangerous": question.verb.name == "cancel",
         "count": len(question.runs),
         "runs": [named(run) for run in question.runs[:RUNS_NAMED]],
         "unnamed": max(len(question.runs) - RUNS_NAMED, 0),

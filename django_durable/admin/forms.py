@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from uuid import UUID, uuid4
 
 from django import forms
-from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
+from django.contrib.admin.widgets import AdminIntegerFieldWidget, AdminTextareaWidget, AdminTextInputWidget
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
@@ -17,6 +17,16 @@ from ..exceptions import InvalidName
 ACTION_MOST = 5_000
 """Runs that one action takes; their ids travel through the confirmation page."""
 ID_CHARACTERS = 37
+BACKFILLED_MOST = 1_000
+
+
+class _Instant(forms.DateTimeInput):
+    """The browser's own field, to the minute."""
+
+    input_type = "datetime-local"
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__(attrs=attrs, format="%Y-%m-%dT%H:%M")
 
 
 class ReasonForm(forms.Form):
@@ -27,7 +37,7 @@ class ReasonForm(forms.Form):
         required=False,
         max_length=1_000,
         widget=AdminTextInputWidget(attrs={"autofocus": True}),
-        help_text=_("Kept with the run, under your name."),
+        help_text=_("Kept in the audit, under your name."),
     )
 
 
@@ -43,6 +53,29 @@ class SelectionForm(ReasonForm):
             return [UUID(one) for one in self.cleaned_data["ids"].split(",")]
         except ValueError:
             raise ValidationError(_("That is not a list of runs.")) from None
+
+
+class BackfillForm(ReasonForm):
+    """A window of the past, in the site's time zone, and how many runs it may start."""
+
+    since = forms.DateTimeField(label=_("Since"), widget=_Instant(attrs={"autofocus": True}))
+    until = forms.DateTimeField(label=_("Until"), widget=_Instant(), help_text=_("Included."))
+    limit = forms.IntegerField(
+        label=_("At most"),
+        min_value=1,
+        max_value=BACKFILLED_MOST,
+        initial=100,
+        widget=AdminIntegerFieldWidget(),
+        help_text=_("Runs. The same window again goes on after them."),
+    )
+
+    field_order = ("since", "until", "limit", "reason")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if "since" in data and "until" in data and data["since"] > data["until"]:
+            raise ValidationError(_("The window ends before it begins."))
+        return data
 
 
 class ForkForm(ReasonForm):

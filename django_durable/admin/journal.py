@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from ..core.states import EntryStatus
-from ..models import Audit, Event, JournalEntry, Run
+from ..models import Audit, Event, JournalEntry, Run, Schedule
 from ..store.database import Database
 from . import cells
 from .payloads import ERROR_EXCERPT, Shown, ShownError, excerpt_of, shown, shown_error, with_excerpt
@@ -134,8 +135,17 @@ def _event(row: dict[str, Any], with_payloads: bool) -> EventRow:
 
 def audit_of(run: Run) -> Listing:
     """The latest verbs, newest first."""
-    entries = Audit.objects.using(Database().alias).filter(run_id=run.pk).order_by("-pk")[: OTHERS_SHOWN + 1]
-    return Listing.of((_audit(entry) for entry in entries), OTHERS_SHOWN)
+    return _audits(Audit.objects.filter(run_id=run.pk))
+
+
+def audit_of_schedule(schedule: Schedule) -> Listing:
+    """Likewise, also of a row that was there before under the same name."""
+    return _audits(Audit.objects.filter(run=None, workflow=schedule.workflow, schedule=schedule.name))
+
+
+def _audits(entries: QuerySet[Audit]) -> Listing:
+    latest = entries.using(Database().alias).order_by("-pk")[: OTHERS_SHOWN + 1]
+    return Listing.of((_audit(entry) for entry in latest), OTHERS_SHOWN)
 
 
 def _audit(entry: Audit) -> AuditRow:

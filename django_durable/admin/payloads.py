@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt
 from ..core.codec import decode
+from ..core.notes import read_notes
 from ..exceptions import PayloadUndecodable
 from .text import cut, cut_front, visible
 
@@ -76,6 +77,14 @@ def shown_error(excerpt: Excerpt | None) -> ShownError | None:
         message=cut(parts["message"], EXCERPT),
         traceback=cut_front(parts["traceback"], EXCERPT),
     )
+
+
+def shown_notes(excerpt: Excerpt | None) -> list[tuple[str, Shown | None]]:
+    """Names and values of annotations; where they cannot be told apart, the stored text under no name."""
+    if excerpt is None:
+        return []
+    notes = {} if excerpt.is_cut else read_notes(excerpt.text)
+    return [(visible(name), shown(Excerpt(text, len(text)))) for name, text in notes.items()] or [("", shown(excerpt))]
 
 
 def decoded(text: str) -> Any:

@@ -21,7 +21,7 @@ from ..store.database import Database
 from . import cells
 from .confirming import named
 from .journal import OTHERS_SHOWN, Listing, audit_of, events_of, journal_of
-from .payloads import ERROR_EXCERPT, decoded, shown, shown_error, with_excerpt
+from .payloads import ERROR_EXCERPT, decoded, shown, shown_error, shown_notes, with_excerpt
 from .permissions import may
 from .text import visible
 from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
@@ -54,6 +54,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "why": _why(run, worker),
         "zone": get_current_timezone_name(),
         "progress": cells.progress(decoded(payloads["progress"].text)) if "progress" in payloads else "",
+        "annotations": shown_notes(payloads.get(PayloadKind.NOTES)),
         "error": shown_error(payloads.get("error") or payloads.get("retry")),
         "error_is_final": "error" in payloads,
         "divergence": _divergence(payloads.get(PayloadKind.MISSED)),

@@ -1,82 +1,44 @@
-"""The list of schedules, with switches. What they start and when belongs to the code, or to whoever made the row."""
+"""The list of schedules, with switches, and the addresses of a page's buttons. What they start and when belongs to the
+code, or to whoever made the row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from ..client import schedules
 from ..core import clock
-from ..exceptions import InvalidSchedule
 from ..models import Fire, Schedule
-from ..store.database import Database
-from . import cells
+from . import cells, schedule_page, schedule_steering
+from .confirming import page
 from .look_only import LookOnlyAdmin
 from .permissions import may
-from .text import visible
-from .verbs import write_down
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
-SWITCHED_MOST = 200
-UPCOMING = 5
-
-
-@admin.action(permissions=["switch_schedule"], description=_("Enable selected %(verbose_name_plural)s"))
-def enable(model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]) -> None:
-    changed = _switch(model_admin, request, selected.filter(enabled=False), schedules.enable, _("Enable"))
-    text = ngettext("%(count)d schedule was enabled.", "%(count)d schedules were enabled.", len(changed))
-    model_admin.message_user(request, text % {"count": len(changed)}, messages.SUCCESS)
-    for schedule in changed:
-        if schedule.problem:
-            model_admin.message_user(request, visible(f"{schedule}: {schedule.problem}"), messages.WARNING)
-
-
-@admin.action(permissions=["switch_schedule"], description=_("Disable selected %(verbose_name_plural)s"))
-def disable(model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]) -> None:
-    changed = _switch(model_admin, request, selected.filter(enabled=True), schedules.disable, _("Disable"))
-    text = ngettext("%(count)d schedule was disabled.", "%(count)d schedules were disabled.", len(changed))
-    model_admin.message_user(request, text % {"count": len(changed)}, messages.SUCCESS)
-
-
-def _switch(
-    model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule], act: Callable[..., None], label: StrOrPromise
-) -> list[Schedule]:
-    found = list(selected.order_by("pk")[:SWITCHED_MOST])
-    with Database().transaction():
-        for schedule in found:
-            act(schedule, actor=request.user.get_username())
-        write_down(request.user, found, label)  # type: ignore[arg-type]
-    return found
+from .schedule_steering import disable_selected, enable_selected
+from .schedule_verbs import SWITCH
+from .text import cut, visible
 
 
 class ScheduleAdmin(LookOnlyAdmin):
     list_display = ["switch", "workflow_name", "schedule_name", "cron", "zone", "next", "last", "trouble"]
     list_display_links = ["workflow_name"]
     ordering = ["workflow", "name"]
-    actions = [enable, disable]
-    fields = [
-        "workflow", "name", "app_label", "expression", "timezone", "overlap", "catch_up", "jitter", "enabled",
-        "upcoming", "last_scheduled_for", "problem",
-    ]  # fmt: skip
-    readonly_fields = ["upcoming"]
+    actions = [enable_selected, disable_selected]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         fires = Fire.objects.filter(schedule=OuterRef("pk"), run_id__isnull=False).order_by("-scheduled_for")
         found: QuerySet[Any] = super().get_queryset(request).annotate(last_run_id=Subquery(fires.values("run_id")[:1]))
         return found
 
-    def has_switch_schedule_permission(self, request: HttpRequest) -> bool:
-        return may(request, "change_schedule")
+    def has_change_schedule_permission(self, request: HttpRequest) -> bool:
+        return may(request, SWITCH)
 
     @admin.display(description=_("enabled"), boolean=True)
     def switch(self, schedule: Schedule) -> bool:
@@ -102,15 +64,6 @@ class ScheduleAdmin(LookOnlyAdmin):
     def next(self, schedule: Schedule) -> str:
         return cells.relative(schedule.next_fire_at, clock.utcnow()) if schedule.enabled else cells.NOTHING
 
-    @admin.display(description=_("next"), empty_value=cells.NOTHING)
-    def upcoming(self, schedule: Schedule) -> str | None:
-        """The instants to come; a schedule that is off or cannot fire has none."""
-        try:
-            fires = schedules.next_fires(schedule, UPCOMING) if schedule.enabled else []
-        except InvalidSchedule:  # its ``problem`` says why
-            fires = []
-        return format_html_join(", ", "{}", ((cells.moment(fire),) for fire in fires)) or None
-
     @admin.display(description=_("last"))
     def last(self, schedule: Schedule) -> str:
         """When it was due last, with the run of the last fire that started one."""
@@ -124,3 +77,30 @@ class ScheduleAdmin(LookOnlyAdmin):
     @admin.display(description=_("problem"), empty_value="")
     def trouble(self, schedule: Schedule) -> str:
         return cells.name(schedule.problem)
+
+    # --- a schedule's page ---------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        verbs = {name: getattr(schedule_steering, name) for name in ("enable", "disable", "fire", "backfill")}
+        return [*(self._verb_url(name, view) for name, view in verbs.items()), *super().get_urls()]
+
+    def _verb_url(self, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
+        wrapped = self.admin_site.admin_view(partial(view, self))
+        return path(f"<int:schedule_id>/{name}/", wrapped, name=f"django_durable_schedule_{name}")
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The schedule's page, in place of Django's form; everything that changes one has an address of its own."""
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        schedule = self.get_object(request, object_id)
+        if schedule is None:
+            text = _("There is no schedule %s; one that is in the code no more is removed.")
+            self.message_user(request, text % visible(cut(object_id, 100)), messages.WARNING)
+            site = self.admin_site.name
+            return HttpResponseRedirect(reverse("admin:django_durable_schedule_changelist", current_app=site))
+        context = {**schedule_page.context_of(request, schedule), **(extra_context or {})}
+        return page(self, request, "admin/django_durable/schedule/page.html", visible(schedule.name), context)

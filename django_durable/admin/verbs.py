@@ -20,7 +20,7 @@ from ..core.states import LIVE, PayloadKind, Status
 from ..exceptions import RunLocked
 from ..models import Payload, Run
 from ..store.database import Database
-from ..store.locking import brief_lock, locked
+from ..store.locking import brief_lock, lock_parents, locked
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -43,6 +43,8 @@ class RunVerb:
     eligible: Q
     happened: Q
     act: Callable[..., object]
+    locks_parents: bool = False
+    """Whether ``act`` does, which has to come before our own locks."""
 
     def perform(self, run_ids: Iterable[UUID], *, user: AbstractBaseUser, reason: str) -> int:
         """Do it to those that are still eligible; to how many it was done. Audit and LogEntry come with it.
@@ -61,6 +63,8 @@ class RunVerb:
 
     def _perform(self, db: Database, ids: list[UUID], actor: str, reason: str) -> list[Run]:
         runs = Run.objects.using(db.alias)
+        if self.locks_parents:
+            lock_parents(db, ids)
         # Locked first (in the engine's order): only so are those that we write down those that we changed.
         found = [run.pk for run in locked(db, runs.filter(self.eligible, pk__in=ids))]
         self.act(found, reason=reason, actor=actor)
@@ -147,6 +151,7 @@ RESUME = RunVerb(
     # One that was paused before its time had come is scheduled again, one that had not paused yet just goes on.
     happened=Q(status__in=[Status.QUEUED, Status.SCHEDULED, Status.RUNNING]),
     act=verbs.resume_runs,
+    locks_parents=True,
 )
 RERUN = RunVerb(
     name="rerun",

@@ -9,8 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
-from django.db import transaction
-
 from ..core.ids import uuid7
 from ..core.journal import NewRun
 from ..core.registry import find
@@ -22,6 +20,7 @@ from ..signals import run_enqueued, schedule_fired
 from ..store import by_hand, scheduling
 from ..store.auditing import Verb
 from ..store.database import Database
+from .after_commit import after_commit
 from .pushing import push_after_commit
 
 logger = logging.getLogger("django_durable.client")
@@ -53,7 +52,7 @@ def next_fires(schedule: Schedule, n: int = 5) -> list[datetime]:
 def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
     """Start a run of the schedule at once, also of a disabled one and beside a live run; the run's id.
 
-    In the caller's transaction; in the run's audit as ``fire``. Raises UnknownWorkflow, InvalidInput,
+    In the caller's transaction; in the audit of both as ``fire``. Raises UnknownWorkflow, InvalidInput,
     PayloadUndecodable.
     """
     db, workflow = Database(), _workflow_of(schedule)
@@ -78,7 +77,7 @@ def backfill(
 
     At most ``limit`` runs, for the oldest instants; the same call again goes on after them, and starts nothing twice,
     also beside another one. They start at once and side by side: ``overlap``, ``catch_up``, ``jitter`` and ``enabled``
-    do not count, and the plan stays. In the audit of each run as ``backfill``. A hundred runs are one transaction (a
+    do not count, and the plan stays. In the audit of all of them as ``backfill``. A hundred runs are one transaction (a
     savepoint in the caller's, if there is one); what is done when an error comes stays done.
 
     Raises ValueError for a window or limit that makes no sense, InvalidSchedule, UnknownWorkflow, InvalidInput,
@@ -128,19 +127,24 @@ def scheduled_for(run_id: UUID) -> datetime | None:
 
 
 def scheduled_run(workflow: Schedulable, schedule: Schedule, instant: datetime | None = None) -> NewRun:
-    """The run of one instant, not yet stored; with none there is no jitter. Raises InvalidInput, PayloadUndecodable."""
+    """The run of one instant, not yet stored; with none it starts at once, beside whatever is live. Raises
+    InvalidInput, PayloadUndecodable."""
     text = schedule.input or workflow.signature.write(workflow.name, (), {})
     workflow.signature.read(workflow.name, text)  # the code may have changed since the input was stored
-    timeout = workflow.options.timeout
+    timeout, debounce = workflow.options.timeout, workflow.options.debounce
+    delay = scheduling.delay_of(schedule, instant) if instant else 0.0
+    if instant and debounce is not None:
+        delay += seconds_of(debounce, "debounce")
     return NewRun(
         id=uuid7(),
         workflow=workflow.name,
         input=text,
         queue=workflow.options.queue,
         priority=workflow.options.priority,
-        run_after=scheduling.delay_of(schedule, instant) or None if instant else None,
+        run_after=delay or None,
         deadline_after=None if timeout is None else seconds_of(timeout, "timeout"),
         limit_key=workflow.limit_key(text),
+        meeting=workflow.options.meeting,
     )
 
 
@@ -153,7 +157,7 @@ def _tell_after_commit(
 ) -> None:
     push_after_commit(db, ready)
     for instant, run in started:
-        transaction.on_commit(partial(announce, workflow, schedule, instant, run.id), using=db.alias, robust=True)
+        after_commit(db, partial(announce, workflow, schedule, instant, run.id))
 
 
 def announce(workflow: Schedulable, schedule: Schedule, scheduled_for: datetime, run_id: UUID) -> None:
@@ -165,17 +169,17 @@ def announce(workflow: Schedulable, schedule: Schedule, scheduled_for: datetime,
 
 
 def enable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
-    """Let it fire from now on; what it would have fired while it was off is not made up for."""
+    """Let it fire from now on; what it would have fired while it was off is not made up for. In its audit."""
     _switch(schedule, True, reason, actor)
 
 
 def disable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
-    """Let it fire no more. Runs that it has started go on, and a deploy does not turn it on again."""
+    """Let it fire no more. Runs that it has started go on, and a deploy does not turn it on again. In its audit."""
     _switch(schedule, False, reason, actor)
 
 
 def _switch(schedule: Schedule, enabled: bool, reason: str, actor: str) -> None:
-    row = by_hand.switch(Database(), schedule.pk, enabled=enabled)
+    row = by_hand.switch(Database(), schedule.pk, Verb(actor, reason), enabled=enabled)
     schedule.enabled, schedule.next_fire_at, schedule.problem = row.enabled, row.next_fire_at, row.problem
     logger.info("schedule=%s of %s enabled=%s by=%s: %s", row.name, row.workflow, enabled, actor, reason)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -8,9 +9,15 @@ from .run import Run
 
 
 class Audit(models.Model):
-    """Who asked what of a run, when and why: the verbs of operators and of code outside the run."""
+    """Who asked what of a run or of a schedule, when and why: the verbs of operators and of code outside the run.
 
-    run = models.ForeignKey(Run, models.CASCADE, db_constraint=False, related_name="audit")
+    A schedule is called by its workflow and its name, so that what was done to it outlives its row: one that goes with
+    a deploy may come back with the next.
+    """
+
+    run = models.ForeignKey(Run, models.CASCADE, null=True, db_constraint=False, related_name="audit")
+    workflow = models.CharField(max_length=200, null=True)
+    schedule = models.CharField(max_length=200, null=True)
     verb = models.CharField(max_length=20)
     actor = models.CharField(max_length=150, blank=True, default="")
     reason = models.TextField(blank=True, default="")
@@ -20,6 +27,14 @@ class Audit(models.Model):
     class Meta:
         verbose_name = _("audit entry")
         verbose_name_plural = _("audit entries")
+        constraints = [
+            models.CheckConstraint(
+                name="durable_audit_of_one",
+                condition=Q(run__isnull=False, workflow=None, schedule=None)
+                | Q(run=None, workflow__isnull=False, schedule__isnull=False),
+            ),
+        ]
+        indexes = [models.Index(fields=["workflow", "schedule"], name="durable_audit_schedule", condition=Q(run=None))]
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.run_id}"
+        return f"{self.verb} {self.run_id or f'{self.workflow}: {self.schedule}'}"

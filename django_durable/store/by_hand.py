@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from ..core.cron import fires_between
 from ..core.journal import NewRun
 from ..models import Fire, Schedule
 from ..queues.ready import Ready
-from .auditing import Verb, audit
+from .auditing import Verb, audit, audit_schedule
 from .database import Database
 from .scheduling import BACKFILLED, MANUAL, cron_of, database_now, insert_fire, plan_anew
 from .sql import schedules as sql
@@ -17,6 +17,7 @@ from .starting import start_runs
 
 PORTION = 100
 """Instants in one transaction of a backfill: so long does the schedule's lock keep its ticks waiting."""
+_BEGINNING = datetime(1, 1, 3, tzinfo=UTC)
 _SMALLEST, _MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
 
 
@@ -29,22 +30,29 @@ def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tu
             now += _MILLISECOND
         ready = start_runs(db, [run])
         audit(db, [(run.id, "")], "fire", by)
+        audit_schedule(db, schedule, "fire", by.about(f"run {run.id}"))
     return now, ready
 
 
-def switch(db: Database, schedule_id: int, *, enabled: bool) -> Schedule:
+def switch(db: Database, schedule_id: int, by: Verb, *, enabled: bool) -> Schedule:
     """Turn a schedule on or off. On: it is planned anew from now, what it missed while it was off is not made up for.
 
     Raises Schedule.DoesNotExist.
     """
     with db.transaction():
         row = _locked(db, schedule_id)
-        if enabled and row.enabled and row.next_fire_at is not None and not row.problem:
+        if _stands_so(row, enabled):
             return row
+        audit_schedule(db, row, "enable" if enabled else "disable", by)
         row.enabled = enabled
         plan_anew(row, database_now(db))
         row.save(using=db.alias, update_fields=["enabled", "next_fire_at", "problem"])
     return row
+
+
+def _stands_so(row: Schedule, enabled: bool) -> bool:
+    is_planned = row.next_fire_at is not None and not row.problem
+    return row.enabled == enabled and (is_planned or not enabled)
 
 
 def _locked(db: Database, schedule_id: int) -> Schedule:
@@ -59,7 +67,8 @@ def without_run(db: Database, schedule: Schedule, since: datetime, until: dateti
     portions. None of them lies in the future. Raises InvalidSchedule.
     """
     cron = cron_of(schedule)
-    after, until = since - _SMALLEST, min(until, database_now(db))
+    # Nothing is computed at the calendar's beginning, nor of a day that is not there in every zone.
+    after, until = max(since, _BEGINNING) - _SMALLEST, min(until, database_now(db))
     while instants := fires_between(cron.expression, cron.timezone, after, until, PORTION):
         after = instants[-1]
         fires = Fire.objects.using(db.alias).filter(schedule_id=schedule.pk, run_id__isnull=False)
@@ -80,7 +89,15 @@ def fill(
         started = [(instant, run) for instant, run in runs if _insert_missing(db, schedule.pk, instant, run)]
         ready = start_runs(db, [run for _, run in started]) if started else []
         audit(db, [(run.id, "") for _, run in started], "backfill", by)
+        if started:
+            audit_schedule(db, schedule, "backfill", by.about(_told([instant for instant, _ in started])))
     return started, ready
+
+
+def _told(instants: Sequence[datetime]) -> str:
+    if len(instants) == 1:
+        return f"1 run, {instants[0].isoformat()}"
+    return f"{len(instants)} runs, {instants[0].isoformat()} to {instants[-1].isoformat()}"
 
 
 def _insert_missing(db: Database, schedule_id: int, instant: datetime, run: NewRun) -> bool:

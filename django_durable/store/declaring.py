@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
 
 from ..models import Schedule
+from .auditing import Verb, audit_schedule, rename
 from .database import Database
 from .scheduling import database_now, plan_anew
 from .sql import schedules as sql
@@ -15,6 +20,7 @@ from .sql import schedules as sql
 logger = logging.getLogger("django_durable.worker")
 
 Key = tuple[str, str]
+SAID, GONE = Verb(reason="the code says so"), Verb(reason="in the code no more")
 UNKNOWN = "No worker that is alive knows the workflow"
 DEFINITION = ("app_label", "expression", "timezone", "input", "overlap", "catch_up", "jitter")
 WRITTEN = (*DEFINITION, "enabled", "enabled_in_code", "next_fire_at", "problem")
@@ -43,6 +49,13 @@ class Declared:
         return self.workflow, self.name
 
 
+class Declaration(NamedTuple):
+    """``ids`` are the rows that the code may fire. ``is_written``: none that differs from it was held by somebody."""
+
+    ids: list[int]
+    is_written: bool
+
+
 def declare(
     db: Database,
     declared: Iterable[Declared],
@@ -51,8 +64,8 @@ def declare(
     replaces: bool,
     interval: float,
     grace: float,
-) -> list[int]:
-    """Bring the rows of these apps in line with their code; the ids of those that it may fire.
+) -> Declaration:
+    """Bring the rows of these apps in line with their code. None that somebody holds is waited for.
 
     ``replaces``: changed definitions are written (at a worker's start; two versions of the code must not write in
     turns). Every ``interval`` seconds a worker confirms its rows; one of these apps that nobody has confirmed for
@@ -70,14 +83,13 @@ def declare(
         rows = _owned(db, wanted, app_labels)
         former = _former(wanted, rows)
     mine = {key: row for key, row in rows.items() if key in wanted}
-    if replaces:
-        changed = [row.pk for key, row in mine.items() if _differs(row, wanted[key])]
-        _rewrite(db, changed, wanted)
+    changed = [row.pk for key, row in mine.items() if _differs(row, wanted[key])] if replaces else []
+    is_written = _rewrite(db, changed, wanted)
     ids = sorted(row.pk for row in mine.values())
     if ids:
         db.rows(sql.confirm(db.dialect), ids=db.dialect.list(ids), seconds=interval)
     _remove_stale(db, [row.pk for key, row in rows.items() if key not in wanted and key not in former], grace)
-    return sorted({*ids, *(rows[key].pk for key in former)})
+    return Declaration(sorted({*ids, *(rows[key].pk for key in former)}), is_written)
 
 
 def _former(wanted: Mapping[Key, Declared], rows: Mapping[Key, Schedule]) -> dict[Key, Declared]:
@@ -101,8 +113,9 @@ def _take_over(db: Database, former: Mapping[int, Declared], grace: float) -> bo
         for row in Schedule.objects.using(db.alias).filter(pk__in=stale):
             one = former[row.pk]
             logger.info("schedule=%s of %s is now %s of %s", row.name, row.workflow, one.name, one.workflow)
+            rename(db, (row.workflow, row.name), one.key)
             row.workflow, row.name = one.key
-            _apply(row, one, now).save(using=db.alias, update_fields=("workflow", "name", *WRITTEN))
+            _write(db, row, one, now, "workflow", "name")
     return bool(stale)
 
 
@@ -125,17 +138,32 @@ def _insert(db: Database, missing: Sequence[Declared]) -> None:
             logger.error("schedule=%s of %s cannot fire: %s", one.name, one.workflow, one.problem)
 
 
-def _rewrite(db: Database, ids: Sequence[int], wanted: Mapping[Key, Declared]) -> None:
+def _rewrite(db: Database, ids: Sequence[int], wanted: Mapping[Key, Declared]) -> bool:
+    """Whether all of these rows follow the code now."""
     if not ids:
-        return
+        return True
     with db.transaction():
         now = database_now(db)
-        rows = Schedule.objects.using(db.alias).filter(pk__in=ids).select_for_update(no_key=True).order_by("pk")
+        rows = _free(db, Schedule.objects.filter(pk__in=ids))
         for row in rows:  # under its lock: what a worker has fired meanwhile is in it
             one = wanted[row.workflow, row.name]
             if _differs(row, one):
-                _apply(row, one, now).save(using=db.alias, update_fields=WRITTEN)
+                _write(db, row, one, now)
                 logger.info("schedule=%s of %s follows the code: %s", one.name, one.workflow, one.expression)
+    return len(rows) == len(ids)
+
+
+def _free(db: Database, schedules: QuerySet[Schedule]) -> list[Schedule]:
+    """Those that nobody holds, under their locks. All else that the worker's loops do would wait for the others."""
+    skips = db.connection.features.has_select_for_update_skip_locked
+    return list(schedules.using(db.alias).select_for_update(no_key=True, skip_locked=skips).order_by("pk"))
+
+
+def _write(db: Database, row: Schedule, one: Declared, now: datetime, *more: str) -> None:
+    was_enabled = row.enabled
+    _apply(row, one, now).save(using=db.alias, update_fields=(*more, *WRITTEN))
+    if row.enabled != was_enabled:
+        audit_schedule(db, row, "enable" if row.enabled else "disable", SAID, was_enabled=was_enabled)
 
 
 def _differs(row: Schedule, one: Declared) -> bool:
@@ -164,8 +192,9 @@ def _remove_stale(db: Database, ids: Sequence[int], grace: float) -> None:
     with db.transaction():
         stale = [pk for (pk,) in db.rows(sql.find_stale(db.dialect), ids=db.dialect.list(ids), seconds=grace)]
         removed = Schedule.objects.using(db.alias).filter(pk__in=stale)
-        for name, workflow in removed.values_list("name", "workflow"):
-            logger.info("schedule=%s of %s is in the code no more: removed", name, workflow)
+        for row in removed:
+            logger.info("schedule=%s of %s is in the code no more: removed", row.name, row.workflow)
+            audit_schedule(db, row, "remove", GONE)
         removed.delete()
 
 
@@ -177,16 +206,31 @@ def tidy(db: Database, here: Collection[str], anywhere: Callable[[], Collection[
 
     ``here`` are those that this worker knows, ``anywhere`` asks which all the others know.
     """
-    schedules = Schedule.objects.using(db.alias)
-    rows = list(schedules.all())
+    rows = list(Schedule.objects.using(db.alias))
     if any(not row.enabled and row.next_fire_at is not None for row in rows):
-        # Else turning it on again by hand would look like downtime, and catch up.
-        schedules.filter(enabled=False).update(next_fire_at=None)
+        _forget_plans(db)
     rows = [row for row in rows if row.enabled and (not row.problem or row.problem.startswith(UNKNOWN))]
     elsewhere = anywhere() if any(row.workflow not in here for row in rows) else ()
+    problems: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         is_known = row.workflow in here or row.workflow in elsewhere
         problem = "" if is_known else f"{UNKNOWN} {row.workflow!r}."
         if problem != row.problem:
-            # Guarded: a worker that fires it at this moment knows better.
-            schedules.filter(pk=row.pk, problem=row.problem).update(problem=problem)
+            problems[problem].append(row.pk)
+    for problem, ids in problems.items():
+        _say(db, ids, problem)
+
+
+def _forget_plans(db: Database) -> None:
+    """Else turning one on again by hand would look like downtime, and catch up."""
+    with db.transaction():
+        rows = _free(db, Schedule.objects.filter(enabled=False, next_fire_at__isnull=False))
+        Schedule.objects.using(db.alias).filter(pk__in=[row.pk for row in rows]).update(next_fire_at=None)
+
+
+def _say(db: Database, ids: Sequence[int], problem: str) -> None:
+    # Whatever else is wrong with a row by now, a worker that fired it knows better.
+    ours = Q(problem="") | Q(problem__startswith=UNKNOWN)
+    with db.transaction():
+        rows = _free(db, Schedule.objects.filter(ours, pk__in=ids, enabled=True))
+        Schedule.objects.using(db.alias).filter(pk__in=[row.pk for row in rows]).update(problem=problem)

@@ -6,20 +6,22 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from ..core.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
 from ..core.journal import NewRun
-from ..models import Run, Schedule
+from ..core.limits import Meeting
+from ..models import Fire, Run, Schedule
 from ..queues.ready import Ready
 from . import transitions
 from .auditing import Verb
 from .database import Database, Row
+from .locking import TICK_SECONDS
+from .meeting import start_or_meet
 from .sql import schedules as sql
-from .starting import start_runs
 
-FIRED, MANUAL, BACKFILLED = "fired", "manual", "backfilled"
+FIRED, MANUAL, BACKFILLED, DEBOUNCED = "fired", "manual", "backfilled", "debounced"
 OVERLAPS, MISSED = "skipped: overlap", "skipped: missed"
 RESUMABLE_SECONDS = 86400.0
 """How long a schedule keeps an eye on a run of its own that failed or was cancelled: it may be resumed."""
@@ -75,6 +77,7 @@ def _due(db: Database, row: Row) -> Due:
 
 def fire(db: Database, schedule_id: int, make_run: MakeRun, *, grace: float, limit: int) -> Fired | None:
     """Fire the instants of one schedule that are due, at most ``limit``. None: somebody else does, or has done it.
+    Raises RunLocked where a run that it is to cancel is held.
 
     ``grace``: how many seconds late is not missed. ``make_run`` may raise: then this schedule stops with what it
     said as its ``problem``, and the others go on.
@@ -202,9 +205,25 @@ class _Firing:
             return True
         if insert_fire(self._db, self._schedule.pk, instant, FIRED, run.id):
             self._cancel([run_id for run_id, asked_at in live if asked_at is None])
-            self._fired.ready += start_runs(self._db, [run])
-            self._fired.started.append((instant, run))
+            self._start(instant, run)
         return True
+
+    def _start(self, instant: datetime, run: NewRun) -> None:
+        done = start_or_meet(self._db, [run], patience=TICK_SECONDS)
+        self._take_cancelled(done.cancelled)
+        self._fired.ready += done.ready
+        if done.new:
+            self._fired.started.append((instant, run))
+        elif run.meeting == Meeting.DEBOUNCE:
+            self._settle_for(instant, DEBOUNCED, run_id=done.run_ids[0])
+        else:
+            self._settle_for(instant, OVERLAPS, run_id=None, is_open=False)
+
+    def _settle_for(self, instant: datetime, outcome: str, **columns: Any) -> None:
+        """The run of this instant never came to be: its workflow has one that stands for it."""
+        fire = Fire.objects.using(self._db.alias).filter(schedule_id=self._schedule.pk, scheduled_for=instant)
+        fire.update(outcome=outcome, **columns)
+        self._fired.skipped.append((instant, outcome))
 
     def _live(self) -> list[tuple[UUID, object]]:
         rows = self._db.rows(sql.live(self._db.dialect), id=self._schedule.pk)
@@ -217,7 +236,11 @@ class _Firing:
     def _cancel(self, run_ids: Sequence[UUID]) -> None:
         if not run_ids:
             return
-        done = transitions.cancel(self._db, run_ids, Verb(reason=f"schedule {self._schedule.name!r} fired again"))
+        by = Verb(reason=f"schedule {self._schedule.name!r} fired again")
+        # A row that somebody holds undoes this firing: the instant stays due, and the other schedules do not wait.
+        self._take_cancelled(transitions.cancel(self._db, run_ids, by, patience=TICK_SECONDS))
+
+    def _take_cancelled(self, done: transitions.Cancelling) -> None:
         self._fired.ready += transitions.as_ready(done.queued)
         self._fired.ended += done.ended
 

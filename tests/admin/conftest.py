@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -12,8 +11,8 @@ Person = Callable[..., Client]
 
 
 @pytest.fixture(autouse=True)
-def _site(settings: Any, db: None) -> None:
-    settings.ROOT_URLCONF = "tests.admin.urls"
+def _database(db: None) -> None:
+    """Who asks for a page asks for rows."""
 
 
 @pytest.fixture

@@ -24,7 +24,17 @@ PEOPLE = {
     "event": (*LOOK, "send_event"),
     "payload": (*LOOK, "view_payload"),
     "schedule": (*LOOK, "change_schedule"),
-    "blind": ("cancel_run", "pause_run", "resume_run", "rerun_run", "send_event", "change_schedule", "view_payload"),
+    "fire": (*LOOK, "fire_schedule"),
+    "blind": (
+        "cancel_run",
+        "pause_run",
+        "resume_run",
+        "rerun_run",
+        "send_event",
+        "change_schedule",
+        "view_payload",
+    ),
+    "igniter": ("fire_schedule",),
     "writer": tuple(f"{what}_{model}" for what in ("add", "change", "delete") for model in ("run", "worker")),
     "boss": ("all",),
 }
@@ -47,7 +57,7 @@ def client(who: str, person: Person) -> Client:
 def sees(who: str, model: str = "run") -> bool:
     """Who may change rows of a model may look at them: so it is in Django's admin."""
     may_change = {"run": "writer", "worker": "writer", "schedule": "blind"}[model]
-    return who == may_change or who not in ("anonymous", "nobody", "blind", "writer")
+    return who == may_change or who not in ("anonymous", "nobody", "blind", "writer", "igniter")
 
 
 def expected(who: str, allowed: bool, answer: int = 200) -> int:
@@ -114,12 +124,31 @@ def test_an_action_needs_its_permission(who: str, client: Client, verb: str) -> 
 @pytest.mark.parametrize("action", ["enable", "disable"])
 def test_switching_schedules_needs_its_permission(who: str, client: Client, action: str) -> None:
     schedule = make_schedule(enabled=action == "disable")
-    data = {"action": action, ACTION_CHECKBOX_NAME: str(schedule.pk)}
+    data = {"action": f"{action}_selected", ACTION_CHECKBOX_NAME: str(schedule.pk), "confirmed": "1"}
     response = client.post(reverse("admin:django_durable_schedule_changelist"), data)
     assert response.status_code in ((200, 302) if sees(who, "schedule") else (expected(who, False),))
     allowed = who in ("schedule", "blind", "boss")
     assert Schedule.objects.get().enabled == ((action == "enable") == allowed)
-    assert LogEntry.objects.count() == int(allowed)
+    assert LogEntry.objects.count() == Audit.objects.count() == int(allowed)
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable", "fire", "backfill"])
+def test_a_schedules_button_needs_its_permission_and_the_one_to_look(who: str, client: Client, verb: str) -> None:
+    schedule = make_schedule(enabled=verb != "enable", input='{"number": 4}')
+    url = reverse(f"admin:django_durable_schedule_{verb}", args=[schedule.pk])
+    allowed = who in (("fire",) if verb in ("fire", "backfill") else ("schedule", "blind")) or who == "boss"
+    for method in (client.get, client.head, client.put, client.delete):
+        assert method(url).status_code == (302 if who == "anonymous" else 405)
+    assert client.post(url).status_code == expected(who, allowed)
+    assert not Audit.objects.exists()  # the first request only asks
+    data = {"confirmed": "1", "since": "2024-01-01T00:00", "until": "2024-01-01T23:00", "limit": "5"}
+    assert client.post(url, data).status_code == expected(who, allowed, 302)
+    assert (LogEntry.objects.count(), Audit.objects.filter(run=None).count()) == (int(allowed), int(allowed))
+    assert Run.objects.count() == int(allowed and verb in ("fire", "backfill"))
+    if sees(who, "schedule"):
+        page = client.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk])).content.decode()
+        offered = verb in ("fire", "backfill") or (verb == "enable") == (not Schedule.objects.get().enabled)
+        assert (url in page) == (allowed and offered)
 
 
 def test_buttons_and_actions_are_offered_to_those_who_may(who: str, client: Client) -> None:
@@ -152,6 +181,7 @@ def test_every_post_is_checked_for_its_origin(person: Person) -> None:
     run = make_run("waiting")
     careful = Client(enforce_csrf_checks=True)
     careful.cookies = person(boss=True).cookies
-    for url in (verb_url(run, "cancel"), verb_url(run, "resume"), verb_url(run, "event"), list_url()):
+    fire = reverse("admin:django_durable_schedule_fire", args=[make_schedule().pk])
+    for url in (verb_url(run, "cancel"), verb_url(run, "resume"), verb_url(run, "event"), list_url(), fire):
         assert careful.post(url, {"confirmed": "1"}).status_code == 403
     assert not Audit.objects.exists()

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from django_durable.core.codec import encode
-from django_durable.models import JournalEntry, Payload, Run
+from django_durable.models import JournalEntry, Payload, Run, Schedule
 from tests.admin.pages import judge, list_url, run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_full_run, make_run
 
@@ -41,7 +41,7 @@ def urls(run: Run) -> list[str]:
 
 
 def pages_of_rows() -> list[str]:
-    from django_durable.models import Schedule, Worker
+    from django_durable.models import Worker
 
     return [
         reverse("admin:django_durable_schedule_change", args=[Schedule.objects.get().pk]),
@@ -68,6 +68,11 @@ def test_confirmations_and_messages_escape_it(boss: Client, what: str) -> None:
         assert judge(asked) == []
     action = {"action": "cancel_selected", ACTION_CHECKBOX_NAME: str(run.pk)}
     assert judge(boss.post(list_url(), action)) == []
+    schedule = Schedule.objects.get()
+    for verb in ("fire", "backfill", "enable", "disable"):
+        asked = boss.post(reverse(f"admin:django_durable_schedule_{verb}", args=[schedule.pk]), {
+            "confirmed": "1", "reason": reason, "since": text, "until": text}, follow=True)  # fmt: skip
+        assert judge(asked) == []
     boss.post(verb_url(run, "cancel"), {"confirmed": "1", "reason": reason})
     for url in (run_url(run), list_url(f"?q={text[:50]}"), *urls(run)):
         assert judge(boss.get(url, follow=True)) == []
@@ -79,8 +84,9 @@ def test_payloads_and_errors_may_hold_anything(boss: Client, what: str) -> None:
     error = {"type": text, "message": text, "traceback": text}
     run = make_run("blocked")
     make_entry(run, "step", value=encode({text: [text, {1: text}]}), error=encode(error))
-    for kind in ("input", "output", "error", "retry", "progress", "block"):
+    for kind in ("input", "output", "error", "retry", "progress", "block", "notes"):
         value = {"done": 1, "total": 3, **error} if kind in ("error", "progress", "block", "retry") else text
+        value = [[text, text]] if kind == "notes" else value
         Payload.objects.create(run=run, kind=kind, data=encode(value))
     for url in (list_url(), run_url(run)):
         response = boss.get(url)
@@ -101,7 +107,7 @@ DAMAGED = ["", "{", "nonsense", '{"$":"gone","v":1}', '{"$":1}', "[" * 3_000, '{
 def test_damaged_payloads_break_no_page(boss: Client, text: str) -> None:
     run = make_run("blocked")
     make_entry(run, "step", value=text, error=text)
-    for kind in ("input", "output", "error", "retry", "progress", "block"):
+    for kind in ("input", "output", "error", "retry", "progress", "block", "notes"):
         Payload.objects.create(run=run, kind=kind, data=text)
     run.events.create(name="packed", payload=text)
     for url in (list_url(), run_url(run)):
@@ -135,7 +141,7 @@ def test_nothing_long_is_loaded_or_shown_whole(boss: Client) -> None:
     run = make_run("failed")
     long = encode("x" * 3_000_000)
     make_entry(run, "step", value=long, error=encode({"type": "E", "message": "m" * 9_000, "traceback": "t" * 20_000}))
-    for kind in ("input", "output", "error", "progress"):
+    for kind in ("input", "output", "error", "progress", "notes"):
         Payload.objects.create(run=run, kind=kind, data=long)
     run.events.create(name="packed", payload=long)
     page = boss.get(run_url(run)).content.decode()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from django_durable.core.states import Status
 from django_durable.models import Audit, Run
 from django_durable.store import locking
 from tests.admin.pages import text_of, verb_url
+from tests.admin.world import make_run
 from tests.app.workflows import doubling
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,3 +39,13 @@ def test_a_held_run_is_told_and_nothing_is_done(boss: Client, held: Run, monkeyp
     assert f"Run {held.pk} is held by another transaction" in text_of(answer)
     assert Run.objects.get(pk=held.pk).status == Status.SCHEDULED
     assert not Audit.objects.exists()
+
+
+def test_a_resume_locks_the_parent_first_as_a_cancellation_does(boss: Client) -> None:
+    parent = make_run("waiting")
+    child = make_run("failed", parent=parent, parent_path="order")
+    with CaptureQueriesContext(connection) as queries:
+        boss.post(verb_url(child, "resume"), {"confirmed": "1"})
+    locks = [query["sql"] for query in queries if "FOR NO KEY UPDATE" in query["sql"]]
+    assert parent.pk.hex in locks[0] and child.pk.hex in locks[1]
+    assert Run.objects.get(pk=child.pk).status == Status.QUEUED

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django_durable.admin import journal
 from django_durable.core.codec import encode
 from django_durable.core.states import Status
-from django_durable.models import Run
+from django_durable.models import Payload, Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import judge, run_url, text_of
@@ -94,6 +94,15 @@ def test_every_part_is_bounded(boss: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert "verb 100" in text  # of the audit the latest
     assert "verb 0 " not in text
     assert text.count("There are more; these are the first.") == 2
+
+
+def test_annotations_are_shown_one_by_one_also_where_one_cannot_be_read(boss: Client) -> None:
+    run = make_run("waiting")
+    notes = '[["customer","gold"],["parcel",{"$":"gone","v":1}],["lines",[1,2]]]'
+    Payload.objects.create(run=run, kind="notes", data=notes)
+    text = text_of(boss.get(run_url(run)))
+    for part in ("Annotations", "customer", "'gold'", "parcel", "cannot be read", "lines", "[1, 2]"):
+        assert part in text
 
 
 def test_a_new_run_has_an_empty_page(boss: Client) -> None:

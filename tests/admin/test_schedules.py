@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.db import connection
@@ -10,16 +12,37 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from django_durable.models import Fire, Schedule
+from django_durable.models import Audit, Fire, Run, Schedule
+from tests.admin.conftest import Person
 from tests.admin.pages import run_url, text_of
 from tests.admin.world import make_run, make_schedule
 
 LIST = "admin:django_durable_schedule_changelist"
+PAGE = "admin:django_durable_schedule_change"
 
 
-def act(client: Client, action: str, *schedules: Schedule) -> str:
+def ask(client: Client, action: str, *schedules: Schedule) -> Any:
     data = {"action": action, ACTION_CHECKBOX_NAME: [str(schedule.pk) for schedule in schedules]}
-    return text_of(client.post(reverse(LIST), data, follow=True))
+    return client.post(reverse(LIST), data)
+
+
+def act(client: Client, action: str, *schedules: Schedule, reason: str = "") -> str:
+    """Asks and confirms: what the list says then."""
+    data: dict[str, Any] = {}
+    for name, value in ask(client, action, *schedules).context["hidden"]:
+        data.setdefault(name, []).append(value)
+    return text_of(client.post(reverse(LIST), {**data, "confirmed": "1", "reason": reason}, follow=True))
+
+
+def press(client: Client, verb: str, schedule: Schedule, **data: str) -> Any:
+    """Does as the buttons do: asks, and answers the question."""
+    url = reverse(f"admin:django_durable_schedule_{verb}", args=[schedule.pk])
+    assert client.post(url).status_code == 200
+    return client.post(url, {"confirmed": "1", **data}, follow=True)
+
+
+def told() -> list[tuple[str, ...]]:
+    return list(Audit.objects.filter(run=None).order_by("pk").values_list("verb", "actor", "reason", "status_before"))
 
 
 def test_a_line_says_when_it_fires(boss: Client) -> None:
@@ -40,19 +63,111 @@ def test_a_line_says_when_it_fires(boss: Client) -> None:
 def test_switches_work_and_are_kept(boss: Client) -> None:
     past = timezone.now() - timedelta(days=3)
     schedule = make_schedule(next_fire_at=past)
-    assert "1 schedule was disabled." in act(boss, "disable", schedule)
+    assert "1 schedule was disabled." in act(boss, "disable_selected", schedule, reason="holidays")
     assert Schedule.objects.get().enabled is False
-    assert "1 schedule was enabled." in act(boss, "enable", schedule)
+    assert "1 schedule was enabled." in act(boss, "enable_selected", schedule, reason="work")
     row = Schedule.objects.get()
     # What passed while it was off is not made up for.
     assert row.enabled and row.next_fire_at is not None and row.next_fire_at > timezone.now()
-    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Disable", "Enable"]
+    assert told() == [("disable", "ann", "holidays", "enabled"), ("enable", "ann", "work", "disabled")]
+    messages = [entry.change_message for entry in LogEntry.objects.order_by("pk")]
+    assert messages == ["Disable: holidays", "Enable: work"]
+    text = page_of(boss, row)
+    assert "holidays" in text and "work" in text
+
+
+def test_the_page_before_it_names_those_that_it_would_turn(boss: Client) -> None:
+    rows = [make_schedule(name=name, enabled=name != "off") for name in ("one", "two", "off")]
+    text = text_of(ask(boss, "disable_selected", *rows))
+    assert "Disable these 2 schedules?" in text and "one" in text and "two" in text
+    assert Schedule.objects.filter(enabled=True).count() == 2, "asked, not done"
+    assert "2 schedules were disabled." in act(boss, "disable_selected", *rows)
+    assert "0 schedules were disabled." in text_of(boss.post(reverse(LIST), {
+        "action": "disable_selected", ACTION_CHECKBOX_NAME: [str(row.pk) for row in rows]}, follow=True))  # fmt: skip
 
 
 def test_one_that_can_never_fire_says_why(boss: Client) -> None:
     schedule = make_schedule(enabled=False, expression="61 * * * *")
-    assert "daily" in act(boss, "enable", schedule)
+    assert "doubling: daily: InvalidSchedule" in act(boss, "enable_selected", schedule)
     assert Schedule.objects.get().problem
+
+
+def test_the_buttons_of_its_page_turn_it(boss: Client) -> None:
+    schedule = make_schedule()
+    assert "1 schedule was disabled." in text_of(press(boss, "disable", schedule, reason="holidays"))
+    assert "1 schedule was enabled." in text_of(press(boss, "enable", schedule))
+    # A second one who has the page open still is told that there was nothing to do.
+    url = reverse("admin:django_durable_schedule_enable", args=[schedule.pk])
+    assert "0 schedules were enabled." in text_of(boss.post(url, {"confirmed": "1"}, follow=True))
+    assert [entry[:3] for entry in told()] == [("disable", "ann", "holidays"), ("enable", "ann", "")]
+
+
+def test_fire_now_starts_a_run_and_shows_it(boss: Client) -> None:
+    schedule = make_schedule(input='{"number": 4}', enabled=False)
+    done = press(boss, "fire", schedule, reason="the night was lost")
+    run = Run.objects.get()
+    assert done.redirect_chain == [(run_url(run), 302)] and f"Run {run.pk} was started." in text_of(done)
+    assert (run.status, Fire.objects.get().run_id) == ("queued", run.pk)
+    assert told() == [("fire", "ann", f"run {run.pk}: the night was lost", "disabled")]
+    assert LogEntry.objects.get().change_message == "Fire now: the night was lost"
+    text = page_of(boss, schedule)
+    assert "manual" in text and "the night was lost" in text
+    assert run_url(run) in boss.get(reverse(PAGE, args=[schedule.pk])).content.decode()
+
+
+def test_who_may_not_see_runs_comes_back_to_the_schedule(person: Person) -> None:
+    schedule = make_schedule(input='{"number": 4}')
+    done = press(person("view_schedule", "fire_schedule"), "fire", schedule)
+    assert done.redirect_chain == [(reverse(PAGE, args=[schedule.pk]), 302)]
+
+
+@pytest.mark.parametrize("verb", ["fire", "backfill"])
+@pytest.mark.parametrize(
+    ("wrong", "complaint"), [({"workflow": "app.gone"}, "app.gone"), ({"input": '{"letter": 1}'}, "letter")]
+)
+def test_what_cannot_be_fired_says_why(boss: Client, verb: str, wrong: dict[str, str], complaint: str) -> None:
+    schedule = make_schedule(**wrong)
+    refused = press(boss, verb, schedule, since="2024-01-01T00:00", until="2024-01-02T23:00", limit="5")
+    assert refused.status_code == 200 and complaint in text_of(refused)
+    assert not Run.objects.exists() and told() == [] and not LogEntry.objects.exists()
+
+
+def test_a_window_that_is_past_is_filled(boss: Client) -> None:
+    schedule = make_schedule(input='{"number": 4}', timezone="Europe/Berlin", expression="0 6 * * *")
+    window = {"since": "2024-01-01T00:00", "until": "2024-01-05T23:00", "limit": "3", "reason": "the disk was full"}
+    first = press(boss, "backfill", schedule, **window)
+    assert "3 runs were started. There are more: the same window again goes on." in text_of(first)
+    assert "2 runs were started." in text_of(press(boss, "backfill", schedule, **window))
+    assert "0 runs were started." in text_of(press(boss, "backfill", schedule, **window))
+    fires = [fire.scheduled_for for fire in Fire.objects.order_by("scheduled_for")]
+    assert fires == [datetime(2024, 1, day, 5, tzinfo=UTC) for day in range(1, 6)]
+    assert [(verb, reason.rpartition(": ")[2]) for verb, _, reason, _ in told()] == [
+        ("backfill", "the disk was full")
+    ] * 2
+    assert LogEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("window", "complaint"),
+    [
+        ({"since": "2024-01-02T00:00", "until": "2024-01-01T00:00", "limit": "1"}, "ends before it begins"),
+        ({"since": "yesterday", "until": "2024-01-01T00:00", "limit": "1"}, "Enter a valid date/time."),
+        ({"since": "2024-01-01T00:00", "until": "2024-01-01T00:00", "limit": "1001"}, "less than or equal to 1000"),
+        ({"since": "2024-01-01T00:00", "limit": ""}, "This field is required."),
+    ],
+)
+def test_a_window_that_makes_no_sense_is_explained(boss: Client, window: dict[str, str], complaint: str) -> None:
+    refused = press(boss, "backfill", make_schedule(input='{"number": 4}'), **window)
+    assert refused.status_code == 200 and complaint in text_of(refused)
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("since", "until"), [("0001-01-01T00:00", "0001-01-02T00:00"), ("2024-01-01T00:00", "9999-12-31T23:59")]
+)
+def test_a_window_at_the_end_of_the_calendar(boss: Client, since: str, until: str) -> None:
+    schedule = make_schedule(input='{"number": 4}', timezone="Pacific/Kiritimati")
+    assert press(boss, "backfill", schedule, since=since, until=until, limit="1").status_code == 200
 
 
 def test_the_number_of_queries_does_not_grow(boss: Client) -> None:
@@ -67,7 +182,18 @@ def test_the_number_of_queries_does_not_grow(boss: Client) -> None:
 
 
 def page_of(client: Client, schedule: Schedule) -> str:
-    return text_of(client.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk])))
+    return text_of(client.get(reverse(PAGE, args=[schedule.pk])))
+
+
+def test_its_page_costs_a_bounded_number_of_queries(boss: Client) -> None:
+    schedule = make_schedule()
+    for number in range(30):
+        when = timezone.now() - timedelta(minutes=number)
+        Fire.objects.create(schedule=schedule, scheduled_for=when, fired_at=when, run_id=make_run().pk, outcome="fired")
+    page_of(boss, schedule)
+    with CaptureQueriesContext(connection) as queries:
+        assert "There are more; these are the latest." in page_of(boss, schedule)
+    assert len(queries) <= 5
 
 
 def test_its_page_tells_the_next_instants(boss: Client) -> None:
@@ -92,3 +218,9 @@ def test_its_page_keeps_the_input_to_itself(boss: Client) -> None:
     page = boss.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk]))
     assert page.status_code == 200
     assert "canary" not in page.content.decode()
+
+
+@pytest.mark.parametrize("key", ["999999", "x", "1_2F"])
+def test_a_page_that_is_gone_leads_back_to_the_list(boss: Client, key: str) -> None:
+    answer = boss.get(reverse(PAGE, args=[key]), follow=True)
+    assert answer.redirect_chain == [(reverse(LIST), 302)] and "There is no schedule" in text_of(answer)

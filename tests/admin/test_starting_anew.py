@@ -56,7 +56,8 @@ def test_runs_are_started_again(boss: Client) -> None:
     run_until_idle()
     again = Run.objects.exclude(pk__in=[done.id, without_input.pk]).get()
     assert (again.workflow, again.status) == (done.workflow, "succeeded")
-    assert (Audit.objects.get().reason, LogEntry.objects.get().change_message) == ("once more", "Run again: once more")
+    assert Audit.objects.get(run_id=done.id).reason == f"{again.pk}: once more"
+    assert LogEntry.objects.get().change_message == "Run again: once more"
 
 
 def test_a_run_is_forked_from_a_step(boss: Client) -> None:

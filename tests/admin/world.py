@@ -69,12 +69,16 @@ def make_full_run(text: str, status: str = "failed") -> Run:
     for kind, value in {"input": [text], "output": text, "progress": {"done": 1, "total": 2, "message": text}}.items():
         Payload.objects.create(run=run, kind=kind, data=encode(value))
     Payload.objects.create(run=run, kind="error", data=error)
+    Payload.objects.create(run=run, kind="notes", data=encode([[name, text]]))
     Payload.objects.create(run=run, kind="block", data=encode({"message": text}))
     Event.objects.create(
         run=run, name=name, payload=encode({text: text}), idempotency_key=name, consumed_at=timezone.now(),
         consumed_by=name,
     )  # fmt: skip
     Audit.objects.create(run=run, verb=text[:20], actor=text[:150], reason=text, status_before=text[:10])
+    Audit.objects.create(
+        workflow=name, schedule=name, verb=text[:20], actor=text[:150], reason=text, status_before=text[:10]
+    )
     Tag.objects.create(run=run, name=name)
     schedule = make_schedule(workflow=name, name=name, expression=name, timezone=text[:64], problem=text)
     Fire.objects.create(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -122,8 +122,7 @@ def nth(part: str) -> tuple[int, Callable[[date], bool]]:
 # --- what the clocks show --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A real instant, what the clocks show, and the local times that they reach or jump over for the first time."""
 
     instant: datetime

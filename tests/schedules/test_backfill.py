@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
 
 from django_durable.client import schedules
 from django_durable.client.schedules import backfill
@@ -220,20 +219,3 @@ def test_two_at_once_start_each_run_once(threads: Threads, small_portions: None)
     started = [run_id for one in done for run_id in one.run_ids]
     assert sorted(started) == sorted(run.pk for run in runs()) and len(started) == 21
     assert fires(row) == [(NOON - number * HOUR, "backfilled") for number in range(20, -1, -1)]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_open_backfill_does_not_hold_up_the_loops(threads: Threads) -> None:
-    if connection.vendor == "sqlite":
-        return  # one writer: there everybody waits for that transaction
-    move_to(NOON - timedelta(minutes=1))
-    row, other = make_schedule(), make_schedule(name="other")
-    loop = fire_loop()
-    move_to(NOON)
-    with transaction.atomic():
-        backfill(row, NOON - HOUR, NOON)
-        answer(threads.start(loop.tick))
-        assert outcomes(other) == ["fired"]
-    tick_until_done(loop)
-    assert fires(row) == [(NOON - HOUR, "backfilled"), (NOON, "backfilled")]
-    assert fresh(row).next_fire_at == NOON + HOUR

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.core.codec import decode
@@ -142,11 +142,11 @@ def test_a_crash_before_the_commit_leaves_nothing_and_the_next_tick_fires(monkey
     row, loop = make_schedule(), fire_loop()
     due(row)
 
-    def crash(*args: object) -> None:
+    def crash(*args: object, **options: object) -> None:
         raise SystemExit("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(scheduling, "start_runs", crash)
+        patched.setattr(scheduling, "start_or_meet", crash)
         with pytest.raises(SystemExit):
             loop.tick()
     assert fires(row) == [] and runs() == [] and fresh(row).next_fire_at == NOON
@@ -467,6 +467,21 @@ def test_receivers_hear_of_a_fire_after_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert fired == [{"sender": workflow, "schedule": row, "scheduled_for": NOON, "run_id": run.pk}]
     assert enqueued == [{"sender": workflow, "run_id": run.pk}]
     assert pushed == [Ready(run.pk, "default", 0)]
+
+
+@pytest.mark.parametrize("telling", ["hint", "recovery.wake_parents", "announce_after_commit", "announce"])
+def test_what_was_fired_is_not_refused_when_it_cannot_be_told(
+    telling: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: object) -> None:
+        raise DatabaseError("no")
+
+    first, second, loop = make_schedule(), make_schedule(name="second"), fire_loop()
+    monkeypatch.setattr(f"django_durable.worker.loops.fire.{telling}", fail)
+    due(first)
+    assert loop.tick() == 2
+    assert outcomes(first) == outcomes(second) == ["fired"]
+    assert "could not tell" in caplog.text and "refused" not in caplog.text
 
 
 # --- cost and delay --------------------------------------------------------------------------

@@ -11,12 +11,24 @@ import pytest
 
 from django_durable.client import schedules
 from django_durable.core.clock import DatabaseClock
-from django_durable.models import Run
+from django_durable.core.limits import Bounds
+from django_durable.models import Fire, Payload, Run
 from django_durable.store.claiming import Claimant
 from django_durable.store.database import PrivateDatabase
 from django_durable.store.limiting import KeyWalk, claim_limited
 from django_durable.workflows.definition import Workflow
-from tests.schedules.making import HOUR, NIGHTLY, at, end, fire_loop, make_schedule, make_workflow, move_to, outcomes
+from tests.schedules.making import (
+    HOUR,
+    NIGHTLY,
+    at,
+    end,
+    fire_loop,
+    make_schedule,
+    make_workflow,
+    move_to,
+    outcomes,
+    runs,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
@@ -39,7 +51,7 @@ def db() -> Iterator[PrivateDatabase]:
 
 
 def claim(db: PrivateDatabase) -> list[Any]:
-    claimant = Claimant(uuid4(), ("default",), (NIGHTLY,), {NIGHTLY: 1})
+    claimant = Claimant(uuid4(), ("default",), (NIGHTLY,), {NIGHTLY: Bounds(1)})
     claims = claim_limited(db, claimant, 10, KeyWalk(), lease=30.0, time=DatabaseClock())
     return [claim.run_id for claim in claims]
 
@@ -77,3 +89,65 @@ def test_runs_by_hand_and_for_the_past_keep_to_the_limit(workflow: Workflow[Any,
         worked += claims
         end("succeeded", Run.objects.get(pk=claims[0]))
     assert len(worked) == len(set(worked)) == 6
+
+
+# --- fires that meet another run of their key -----------------------------------------------
+
+
+def hourly(**options: Any) -> tuple[Any, Any, Workflow[Any, Any]]:
+    move_to(NOON - timedelta(minutes=1))
+    made = make_workflow(**options)
+    return make_schedule(overlap="allow"), fire_loop(made), made
+
+
+def test_a_fire_of_a_singleton_that_is_live_is_passed_over() -> None:
+    row, loop, made = hourly(singleton="skip")
+    busy = made.enqueue().id
+    move_to(NOON)
+    loop.tick()
+    assert outcomes(row) == ["skipped: overlap"]
+    assert not Fire.objects.filter(run_id__isnull=False).exists()
+    assert [run.pk for run in runs()] == [busy]
+    end("succeeded")
+    move_to(NOON + HOUR)
+    loop.tick()
+    assert outcomes(row) == ["skipped: overlap", "fired"]
+
+
+def test_a_fire_of_a_singleton_cancels_the_run_that_is_live() -> None:
+    row, loop, made = hourly(singleton="cancel_running")
+    made.enqueue()
+    move_to(NOON)
+    loop.tick()
+    assert outcomes(row) == ["fired"]
+    assert [run.status for run in runs()] == ["cancelled", "queued"]
+
+
+def test_a_fire_of_a_debounced_workflow_is_a_start_like_any_other() -> None:
+    row, loop, made = hourly(debounce=90)
+    move_to(NOON - timedelta(seconds=60))
+    pending = made.enqueue("yesterday").id
+    move_to(NOON)
+    loop.tick()
+    assert outcomes(row) == ["debounced"]
+    assert Fire.objects.get().run_id == pending
+    [run] = runs()
+    assert timedelta(seconds=80) < run.wake_at - NOON < timedelta(seconds=100)
+    assert Payload.objects.get(run_id=pending, kind="input").data == "{}", "as the schedule says"
+    end("succeeded")
+    move_to(NOON + HOUR)
+    loop.tick()
+    assert outcomes(row) == ["debounced", "fired"]
+    assert [run.status for run in runs()] == ["succeeded", "scheduled"]
+
+
+def test_by_hand_and_for_the_past_runs_start_whatever_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options in ({"singleton": "skip"}, {"singleton": "cancel_running"}, {"debounce": 90}):
+        row, _, made = hourly(**options)
+        monkeypatch.setattr(schedules, "find", {made.name: made}.get)
+        ids = [made.enqueue().id, schedules.fire_now(row), schedules.fire_now(row)]
+        ids += schedules.backfill(row, NOON - 2 * HOUR, NOON).run_ids
+        assert len(set(ids)) == 5
+        assert {run.status for run in runs()[1:]} == {"queued"}
+        Run.objects.all().delete()
+        row.delete()

@@ -8,9 +8,9 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
 
 from django_durable.models import Fire, Run, Schedule
+from django_durable.store.scheduling import Due
 from django_durable.worker.loops.fire import Fire as FireLoop
 from tests.processes import Worker, wait_until
 from tests.schedules.making import (
@@ -32,6 +32,7 @@ from tests.store.parallel import Threads, answer
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 NOON = at("2040-05-01T12:00:00")
+SECOND = timedelta(seconds=1)
 WORKERS = 4
 
 
@@ -92,43 +93,6 @@ def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
     assert len(runs()) == 7 * 24 + 1
 
 
-def test_a_schedule_that_another_worker_holds_is_left_to_it(threads: Threads) -> None:
-    if connection.vendor == "sqlite":
-        return  # there the second worker waits for the write lock, and then finds the instant fired
-    move_to(NOON - timedelta(minutes=1))
-    row, other = make_schedule(), make_schedule(name="other")
-    loop = fire_loop()
-    move_to(NOON)
-    with transaction.atomic():
-        Schedule.objects.select_for_update().get(pk=row.pk)
-        answer(threads.start(loop.tick))
-        assert outcomes(other) == ["fired"] and outcomes(row) == []
-    loop.tick()
-    assert outcomes(row) == ["fired"]
-
-
-def test_a_run_that_a_web_transaction_holds_does_not_stop_the_other_schedules(threads: Threads) -> None:
-    if connection.vendor == "sqlite":
-        return  # one writer: there everybody waits for that transaction
-    move_to(NOON - timedelta(minutes=1))
-    row = make_schedule(overlap="cancel_previous")
-    loop = fire_loop()
-    move_to(NOON)
-    loop.tick()
-    other = make_schedule(name="other", next_fire_at=NOON + HOUR + timedelta(seconds=1))
-    move_to(NOON + HOUR + timedelta(seconds=2))
-    with transaction.atomic():
-        Run.objects.select_for_update().get(pk=runs()[0].pk)
-        answer(threads.start(loop.tick))
-        assert outcomes(other) == ["fired"] and outcomes(row) == ["fired"]
-    loop.tick()
-    assert outcomes(row) == ["fired", "fired"]
-    assert [run.status for run in Run.objects.filter(pk__in=Fire.objects.filter(schedule=row).values("run_id"))] == [
-        "cancelled",
-        "queued",
-    ]
-
-
 def test_workers_that_start_together_make_each_row_once(threads: Threads) -> None:
     crons = [f"{minute} * * * *" for minute in range(20)]
     barrier = threading.Barrier(WORKERS)
@@ -151,10 +115,10 @@ def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() 
     look = type(loop)._fire_alone
 
     class Slow(FireLoop):
-        def _fire_alone(self, one: object) -> None:
+        def _fire_alone(self, one: Due) -> bool:
             Schedule.objects.filter(name="deleted").delete()
             Schedule.objects.filter(name="disabled").update(enabled=False)
-            look(self, one)  # type: ignore[arg-type]
+            return look(self, one)
 
     loop.__class__ = Slow
     move_to(NOON)
@@ -162,22 +126,7 @@ def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() 
     assert runs() == [] and not fresh(rows[1]).enabled
 
 
-def test_a_lost_connection_is_opened_again() -> None:
-    if connection.vendor == "sqlite":
-        return  # there is no connection to lose
-    move_to(NOON - timedelta(minutes=1))
-    row, loop = make_schedule(), fire_loop()
-    move_to(NOON)
-    pid = connection.connection.info.backend_pid
-    with connections["default"].copy().cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
-        cursor.db.close()
-    with pytest.raises(OperationalError, match=r"terminat|closed"):
-        loop.tick()
-    loop.tick()
-    assert outcomes(row) == ["fired"]
-
-
+@pytest.mark.queue
 def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() -> None:
     row = make_schedule("* * * * * *", workflow="app.doubling", input='{"number": 4}', overlap="allow")
     workers = [Worker("--concurrency", "4"), Worker("--concurrency", "4")]

@@ -106,6 +106,16 @@ def test_names_may_be_any_text() -> None:
     assert names() == sorted(wild)
 
 
+@pytest.mark.behaviour("SCHED-01d")
+def test_a_name_is_its_workflow_s_own() -> None:
+    code_of(
+        make_workflow(Cron("0 6 * * *", name="b:c"), name="a"),
+        make_workflow(Cron("0 7 * * *", name="b:c"), Cron("0 8 * * *", name="c"), name="a:b"),
+    ).tick()
+    found = Schedule.objects.order_by("expression").values_list("workflow", "name", "expression")
+    assert list(found) == [("a", "b:c", "0 6 * * *"), ("a:b", "b:c", "0 7 * * *"), ("a:b", "c", "0 8 * * *")]
+
+
 def test_a_second_start_changes_nothing() -> None:
     start("0 6 * * *")
     before = Schedule.objects.values().get()

@@ -80,7 +80,7 @@ def test_fire_now_starts_a_run_and_leaves_the_plan(
     assert told == [(workflow, row, run_id)]
     (run,) = runs()
     assert (run.pk, run.status) == (run_id, "queued")
-    fire, audit = Fire.objects.get(), Audit.objects.get()
+    fire, audit = Fire.objects.get(), Audit.objects.get(run_id=run_id)
     assert (fire.schedule_id, fire.run_id, fire.outcome) == (row.pk, run_id, "manual")
     assert (audit.run_id, audit.verb, audit.actor, audit.reason) == (run_id, "fire", "ada", "the night was lost")
     assert fresh(row).next_fire_at == NOON

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from django.core.management.base import BaseCommand, CommandError
 
 from ...client.handle import RunHandle, get_run
-from ...exceptions import IllegalTransition
+from ...exceptions import IllegalTransition, RunLocked, RunNotFound
 from ._shell import clear_errors, plural, run_id
 
 
@@ -17,7 +17,7 @@ class RunsCommand(BaseCommand):
 
     done: ClassVar[str]
     """The verb's participle: what a run that refuses could not be."""
-    requires_system_checks = ()
+    requires_system_checks: list[str] | tuple[str, ...] | Literal["__all__"] = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="+", type=run_id, metavar="ID")
@@ -30,7 +30,7 @@ class RunsCommand(BaseCommand):
             for handle in [get_run(given) for given in options["ids"]]:
                 try:
                     self.stdout.write(self.act(handle, options["reason"]))
-                except IllegalTransition as error:
+                except (IllegalTransition, RunLocked, RunNotFound) as error:
                     refused += 1
                     self.stderr.write(str(error))
         if refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
 
 from django.db.utils import Error
 
@@ -12,12 +13,14 @@ from ...client.schedules import announce, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
 from ...core.journal import NewRun
+from ...core.registry import limits
 from ...exceptions import RunLocked
 from ...models import Schedule
 from ...queues.base import Queue
 from ...signals import run_cancelled
 from ...store import recovery, scheduling
 from ...store.database import Database
+from ...store.limiting import hint
 from ...store.scheduling import Due, Fired
 from .synchronise import Synchronise, kept_connection
 
@@ -41,6 +44,8 @@ class Fire:
         self._queue = queue
         self._code = synchronise
         self._next_look = 0.0
+        self._resting: dict[int, float] = {}
+        """Schedules that somebody holds, or whose run: until when the others are not kept waiting for them."""
 
     @property
     def interval(self) -> float:
@@ -57,21 +62,30 @@ class Fire:
         horizon = min(durable_settings().REAP_SECONDS, LONGEST_REST)
         seen = scheduling.look(self._db, list(self._code.known()), self._code.ids, horizon=horizon, limit=BATCH)
         began = clock.monotonic()
-        due = [one for one in seen if one.due_in <= 0 and not one.held]
-        for one in due:
-            self._fire_alone(one)
+        self._resting = {schedule_id: until for schedule_id, until in self._resting.items() if until > began}
+        fired = sum(self._fire_alone(one) for one in seen if one.due_in <= 0 and not self._rests(one))
         # What has fired has a next instant that only another look can tell.
-        self._next_look = 0.0 if due else began + _rest(seen, horizon)
-        return len(due)
+        self._next_look = 0.0 if fired else began + min([horizon, *map(self._rest, seen)])
+        return fired
 
-    def _fire_alone(self, one: Due) -> None:
+    def _fire_alone(self, one: Due) -> bool:
         try:
-            self.fire(one.schedule_id)
+            has_fired = self.fire(one.schedule_id)
         except (Error, RunLocked) as error:
             if not self._db.connection.is_usable():
                 raise
             # This row's statement only (a lock that was not to be had, say): it stays due.
             logger.warning("the database refused schedule %s, trying again: %s", one.schedule_id, error)
+            has_fired = False
+        if not has_fired:
+            self._resting[one.schedule_id] = clock.monotonic() + HELD_REST
+        return has_fired
+
+    def _rests(self, one: Due) -> bool:
+        return one.held or one.schedule_id in self._resting
+
+    def _rest(self, one: Due) -> float:
+        return HELD_REST if self._rests(one) else one.due_in
 
     def fire(self, schedule_id: int) -> bool:
         """Fire what is due of one schedule. False: somebody else does, or has done it."""
@@ -86,17 +100,22 @@ class Fire:
         return scheduled_run(self._code.known()[schedule.workflow], schedule, instant)
 
     def _tell(self, fired: Fired) -> None:
-        self._queue.push(fired.ready)
-        self._queue.push(recovery.wake_parents(self._db, [run.parent_id for run in fired.ended]))
-        announce_after_commit(self._db, run_cancelled, fired.ended)
+        """It is committed: whoever cannot be told of it neither undoes it nor keeps the others from hearing."""
         workflow = self._code.known()[fired.schedule.workflow]
-        for instant, run in fired.started:
-            announce(workflow, fired.schedule, instant, run.id)
+        for tell in (
+            partial(hint, self._db, self._queue, fired.ready, limits()),
+            partial(self._wake_parents, fired),
+            partial(announce_after_commit, self._db, run_cancelled, fired.ended),
+            *(partial(announce, workflow, fired.schedule, instant, run.id) for instant, run in fired.started),
+        ):
+            try:
+                tell()
+            except Exception:
+                # A refill or a sweep finds what the queue and parents have not heard of.
+                logger.exception("schedule %s fired, and could not tell of it", fired.schedule.pk)
 
-
-def _rest(seen: list[Due], horizon: float) -> float:
-    rests = [HELD_REST if one.held else one.due_in for one in seen]
-    return min([horizon, *rests])
+    def _wake_parents(self, fired: Fired) -> None:
+        self._queue.push(recovery.wake_parents(self._db, [(run.parent_id, run.parent_path) for run in fired.ended]))
 
 
 def log_fired(fired: Fired) -> None:

@@ -52,7 +52,7 @@ class Synchronise:
         several = dict.fromkeys(known.values())  # one that has aliases is known by several names
         labels = {config.label for config in apps.get_app_configs()} | {one.app_label for one in several}
         declared = [one for workflow in several for one in declared_by(workflow)]
-        self.ids = declare(
+        self.ids, is_written = declare(
             self._db,
             declared,
             labels,
@@ -60,7 +60,7 @@ class Synchronise:
             interval=lease / 4,
             grace=GRACE_LEASES * lease,
         )
-        self._has_written = True
+        self._has_written = self._has_written or is_written
         tidy(self._db, known, lambda: known_workflows(self._db, GRACE_LEASES * lease))
 
 

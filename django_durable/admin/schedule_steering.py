@@ -1,0 +1,200 @@
+"""The buttons of a schedule's page and the list's actions: each confirmed on a page of its own, each with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.timezone import get_current_timezone_name
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from ..exceptions import DurableError
+from ..models import Schedule
+from . import cells, schedule_verbs
+from .confirming import page
+from .forms import BackfillForm, ReasonForm
+from .permissions import may
+from .schedule_verbs import DISABLE, ENABLE, FIRE, SWITCH, SWITCHED_MOST, Switch
+from .steering import run_url
+from .text import visible
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+FORM = "admin/django_durable/schedule/form.html"
+
+
+@admin.action(permissions=[SWITCH], description=_("Enable selected %(verbose_name_plural)s"))
+def enable_selected(model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]) -> HttpResponse | None:
+    return _act(ENABLE, "enable_selected", model_admin, request, selected)
+
+
+@admin.action(permissions=[SWITCH], description=_("Disable selected %(verbose_name_plural)s"))
+def disable_selected(model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]) -> HttpResponse | None:
+    return _act(DISABLE, "disable_selected", model_admin, request, selected)
+
+
+def _act(
+    switch: Switch, action: str, model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]
+) -> HttpResponse | None:
+    found = list(selected.filter(switch.eligible).order_by("pk")[:SWITCHED_MOST])
+    hidden = [("action", action), *((ACTION_CHECKBOX_NAME, str(schedule.pk)) for schedule in found)]
+    return _switch(switch, model_admin, request, found, hidden=hidden, back=request.get_full_path())
+
+
+# --- the buttons -----------------------------------------------------------------------------
+
+
+def enable(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
+    return _turn(ENABLE, model_admin, request, schedule_id)
+
+
+def disable(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
+    return _turn(DISABLE, model_admin, request, schedule_id)
+
+
+def fire(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
+    """The question, and the fire, whose run's page comes next."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    schedule = _schedule(model_admin, request, schedule_id, FIRE)
+    form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+    if form.is_valid() and (url := _fire(form, model_admin, request, schedule)):
+        return HttpResponseRedirect(url)
+    consequence = _(
+        "A run starts at once, whether the schedule is enabled or not, and beside a run that is live. "
+        "The instants that are planned stay."
+    )
+    return _form(model_admin, request, [schedule], form, _("Fire this schedule now?"), consequence, _("Yes, do it"))
+
+
+def backfill(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
+    """The form that asks for a window, and its runs."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    schedule = _schedule(model_admin, request, schedule_id, FIRE)
+    form = BackfillForm(request.POST if "confirmed" in request.POST else None)
+    if form.is_valid() and _backfill(form, model_admin, request, schedule):
+        return HttpResponseRedirect(schedule_url(model_admin, schedule))
+    consequence = _(
+        "A run starts for each due instant of the window that has started none, all of them at once and side by side, "
+        "the oldest first. Times are in %s."
+    )
+    text = consequence % get_current_timezone_name()
+    return _form(model_admin, request, [schedule], form, _("Fill a window that is past"), text, _("Start the runs"))
+
+
+def _turn(switch: Switch, model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    schedule = _schedule(model_admin, request, schedule_id, SWITCH)
+    back = schedule_url(model_admin, schedule)
+    found = Schedule.objects.using(schedule._state.db).filter(switch.eligible, pk=schedule.pk)
+    return _switch(switch, model_admin, request, list(found), hidden=[], back=back) or HttpResponseRedirect(back)
+
+
+def _switch(
+    switch: Switch,
+    model_admin: Any,
+    request: HttpRequest,
+    found: Sequence[Schedule],
+    *,
+    hidden: Iterable[tuple[str, str]],
+    back: str,
+) -> HttpResponse | None:
+    """The question about these schedules; None when it was answered, or there is nothing to ask."""
+    form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+    if found and not form.is_valid():
+        title = switch.question % {"count": len(found)}
+        more = {"hidden": hidden, "back": back}
+        return _form(model_admin, request, found, form, title, switch.consequence, _("Yes, do it"), **more)
+    ids = [schedule.pk for schedule in found]
+    done = switch.perform(ids, user=request.user, reason=form.cleaned_data["reason"]) if ids else []  # type: ignore[arg-type]
+    level = messages.SUCCESS if done else messages.WARNING
+    model_admin.message_user(request, switch.done % {"count": len(done)}, level)
+    for schedule in done:
+        if schedule.problem:
+            model_admin.message_user(request, visible(f"{schedule}: {schedule.problem}"), messages.WARNING)
+    return None
+
+
+def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule) -> str:
+    """Where to look at what came of it; empty where it was refused, and the form says why."""
+    try:
+        run_id = schedule_verbs.fire(schedule, user=request.user, reason=form.cleaned_data["reason"])  # type: ignore[arg-type]
+    except DurableError as error:
+        form.add_error(None, visible(str(error)))
+        return ""
+    model_admin.message_user(request, _("Run %s was started.") % run_id, messages.SUCCESS)
+    return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
+
+
+def _backfill(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule) -> bool:
+    data = form.cleaned_data
+    window = data["since"], data["until"], data["limit"]
+    try:
+        done = schedule_verbs.backfill(schedule, *window, user=request.user, reason=data["reason"])  # type: ignore[arg-type]
+    except DurableError as error:
+        form.add_error(None, visible(str(error)))
+        return False
+    count = len(done.run_ids)
+    text = ngettext("%(count)d run was started.", "%(count)d runs were started.", count) % {"count": count}
+    rest = "" if done.is_complete else f" {_('There are more: the same window again goes on.')}"
+    model_admin.message_user(request, f"{text}{rest}", messages.SUCCESS if count else messages.WARNING)
+    return True
+
+
+# --- what they share -------------------------------------------------------------------------
+
+
+def schedule_url(model_admin: Any, schedule: Schedule) -> str:
+    site = model_admin.admin_site.name
+    return reverse("admin:django_durable_schedule_change", args=[schedule.pk], current_app=site)
+
+
+def _schedule(model_admin: Any, request: HttpRequest, schedule_id: int, permission: str) -> Schedule:
+    if not model_admin.has_view_permission(request) or not may(request, permission):
+        raise PermissionDenied
+    schedule: Schedule | None = model_admin.get_queryset(request).filter(pk=schedule_id).first()
+    if schedule is None:
+        raise Http404
+    return schedule
+
+
+def _form(
+    model_admin: Any,
+    request: HttpRequest,
+    found: Sequence[Schedule],
+    form: Form,
+    title: StrOrPromise,
+    consequence: StrOrPromise,
+    submit: StrOrPromise,
+    **more: Any,
+) -> HttpResponse:
+    context = {
+        "schedules": [_named(model_admin, schedule) for schedule in found],
+        "form": form,
+        "consequence": consequence,
+        "submit": submit,
+        "back": schedule_url(model_admin, found[0]),
+        **more,
+    }
+    return page(model_admin, request, FORM, title, context)
+
+
+def _named(model_admin: Any, schedule: Schedule) -> dict[str, Any]:
+    """A schedule as a line that links to its page."""
+    return {
+        "url": schedule_url(model_admin, schedule),
+        "pill": cells.switch_pill(schedule),
+        "name": cells.name(schedule.name),
+        "workflow": cells.name(schedule.workflow),
+    }

@@ -1,0 +1,90 @@
+"""What operators do with schedules: turn them on or off, fire them now and for the past. All of it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from ..client import schedules
+from ..client.schedules import Backfilled
+from ..models import Schedule
+from ..store.database import Database
+from .verbs import write_down
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+SWITCH, FIRE = "change_schedule", "fire_schedule"
+"""Permissions."""
+SWITCHED_MOST = 200
+
+
+@dataclass(frozen=True)
+class Switch:
+    """``question`` and ``done`` take a ``count``; ``eligible`` are the schedules that it would change."""
+
+    name: str
+    label: StrOrPromise
+    question: Any
+    consequence: StrOrPromise
+    done: Any
+    eligible: Q
+    act: Callable[..., None]
+
+    def perform(self, ids: Iterable[int], *, user: AbstractBaseUser, reason: str) -> list[Schedule]:
+        """Turn those that are still eligible; which these were. Audit and LogEntry come with it."""
+        db = Database()
+        with db.transaction():
+            rows = Schedule.objects.using(db.alias).filter(self.eligible, pk__in=list(ids))
+            found = list(rows.select_for_update(no_key=True).order_by("pk")[:SWITCHED_MOST])
+            for schedule in found:
+                self.act(schedule, actor=user.get_username(), reason=reason)
+            write_down(user, found, self.label, reason)
+        return found
+
+
+ENABLE = Switch(
+    name="enable",
+    label=_("Enable"),
+    question=ngettext_lazy("Enable this schedule?", "Enable these %(count)d schedules?", "count"),
+    consequence=_("It fires from now on. What it would have fired while it was off is not made up for."),
+    done=ngettext_lazy("%(count)d schedule was enabled.", "%(count)d schedules were enabled.", "count"),
+    eligible=Q(enabled=False) | ~Q(problem=""),
+    act=schedules.enable,
+)
+DISABLE = Switch(
+    name="disable",
+    label=_("Disable"),
+    question=ngettext_lazy("Disable this schedule?", "Disable these %(count)d schedules?", "count"),
+    consequence=_("It fires no more, also after a deploy, until somebody enables it. Runs that it has started go on."),
+    done=ngettext_lazy("%(count)d schedule was disabled.", "%(count)d schedules were disabled.", "count"),
+    eligible=Q(enabled=True),
+    act=schedules.disable,
+)
+
+
+def fire(schedule: Schedule, *, user: AbstractBaseUser, reason: str) -> UUID:
+    """Start a run of it, with audit entries; the run's id. Raises what ``fire_now`` raises."""
+    with Database().transaction():
+        run_id = schedules.fire_now(schedule, reason, user.get_username())
+        write_down(user, [schedule], _("Fire now"), reason)
+    return run_id
+
+
+def backfill(
+    schedule: Schedule, since: datetime, until: datetime, limit: int, *, user: AbstractBaseUser, reason: str
+) -> Backfilled:
+    """All of it or nothing, with audit entries. Raises what the client's ``backfill`` raises."""
+    with Database().transaction():
+        done = schedules.backfill(schedule, since, until, limit, reason=reason, actor=user.get_username())
+        if done.run_ids:
+            write_down(user, [schedule], _("Backfill"), reason)
+    return done
