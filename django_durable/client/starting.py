@@ -13,11 +13,11 @@ from ..core.stepping import running_step
 from ..exceptions import IdempotencyConflict
 from ..models import IdempotencyKey
 from ..store.database import Database
-from ..store.keys import free_key, give_back, hash_of, take_key
-from ..store.starting import start_runs
+from ..store.keys import free_key, give_back, hand_over, hash_of, take_key
+from ..store.meeting import start_or_meet
 from .announcing import announce_enqueued
 from .pushing import push_after_commit
-from .verbs import cancel_runs
+from .verbs import cancel_runs, tell_cancelled
 
 STEP_KEY_SECONDS = 30 * 86400.0
 """How long a run that a step has started is found again by a retry of that step."""
@@ -43,15 +43,15 @@ class KeyRequest:
 
 
 def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> list[UUID]:
-    """Store the runs, or find the one that the key started before; their ids. Raises IdempotencyConflict.
+    """Store the runs, or find the one that the key started before, or that ``debounce`` or ``singleton`` give instead;
+    their ids. Raises IdempotencyConflict, and RunLocked where one that is to be cancelled is held.
 
     Inside a step every run gets a key from the run, the step and its count, so that a retried step starts
     nothing twice.
     """
     db = Database()
     if key is None and running_step() is None:
-        _store(db, workflow, runs)
-        return [run.id for run in runs]
+        return _store(db, workflow, runs)
     with db.transaction():
         return [_start_once(db, workflow, run, key or _step_key()) for run in runs]
 
@@ -69,8 +69,10 @@ def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest)
         _replace(db, taken, run)
         taken = _take(db, workflow, run, request, input_hash)
     if taken is None:
-        _store(db, workflow, [run])
-        return run.id
+        [run_id] = _store(db, workflow, [run])
+        if run_id != run.id:
+            hand_over(db, run.id, run_id)
+        return run_id
     if taken.input_hash != input_hash:
         raise IdempotencyConflict(workflow.name, request.key, taken.run_id, "it was given with another input")
     if request.on_conflict == "reject":
@@ -103,9 +105,9 @@ def _take(db: Database, workflow: Named, run: NewRun, request: KeyRequest, input
     return None
 
 
-def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> None:
-    if not runs:
-        return
-    ready = start_runs(db, runs)
-    push_after_commit(db, ready)
-    announce_enqueued(db, workflow, runs)
+def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> list[UUID]:
+    started = start_or_meet(db, runs)
+    push_after_commit(db, started.ready)
+    announce_enqueued(db, workflow, started.new)
+    tell_cancelled(db, started.cancelled)
+    return started.run_ids

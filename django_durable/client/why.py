@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
 from ..conf import durable_settings
 from ..core import clock
 from ..core.codec import decode
 from ..core.registry import limits
 from ..core.states import LIVE, BlockReason, PayloadKind, Phase, Status
 from ..models import JournalEntry, Payload, Run, Worker
+from ..store.clock import DatabaseNow
 from ..store.database import Database
 
 
@@ -41,14 +44,14 @@ def why_held_by(run: Run, holder: Worker | None) -> Why:
 
 
 def _long_journal(run: Run) -> str:
-    # What is blocked is claimed by nobody, and has another reason to be looked at.
-    if run.status not in LIVE - {Status.BLOCKED} or run.claims == 0:
+    if run.claims == 0:
         return ""
     warn = durable_settings().JOURNAL_WARN_ENTRIES
     # Whether there is one more than that: a journal is not counted to its end for a word about it.
     if not JournalEntry.objects.using(Database().alias).filter(run_id=run.pk).order_by()[warn : warn + 1].exists():
         return ""
-    return f" Its journal has more than {warn:,} entries, all of which each claim reads."
+    claims = ", all of which each claim reads" if run.status in LIVE else ""
+    return f" Its journal has more than {warn:,} entries{claims}."
 
 
 def _standing(run: Run, holder: Worker | None) -> Why:
@@ -137,16 +140,19 @@ def _queued(run: Run) -> Why:
         return Why("queued: no worker", f"No live worker serves the queue {run.queue!r}.")
     if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
         return Why("queued: unknown workflow", f"No live worker of its queue knows {run.workflow!r}.")
-    return _at_its_limit(run) or Why("queued", "It is next when a worker of its queue has a free slot.")
+    return (
+        _at_its_limit(run)
+        or _at_its_rate(run)
+        or Why("queued", "It is next when a worker of its queue has a free slot.")
+    )
 
 
 def _at_its_limit(run: Run) -> Why | None:
     """Only a limit that the code here knows: whoever claims goes by its own code."""
-    maximum = limits().get(run.workflow)
-    if run.limit_key is None or maximum is None:
+    bounds = limits().get(run.workflow)
+    if run.limit_key is None or bounds is None or (maximum := bounds.concurrency) is None:
         return None
-    same = Run.objects.using(Database().alias).filter(limit_key=run.limit_key)
-    held = same.filter(status=Status.RUNNING).count()
+    held = _of_its_key(run).filter(status=Status.RUNNING).count()
     if held < maximum:
         return None
     return Why(
@@ -154,6 +160,26 @@ def _at_its_limit(run: Run) -> Why | None:
         f"Its limit {run.limit_key!r} is full: {held} of {maximum} are running; one that is queued starts when one of "
         "them ends or waits.",
     )
+
+
+def _at_its_rate(run: Run) -> Why | None:
+    bounds = limits().get(run.workflow)
+    if run.limit_key is None or run.started_at is not None or bounds is None or (rate := bounds.rate) is None:
+        return None
+    recent = _of_its_key(run).filter(started_at__gt=DatabaseNow(ago=float(rate.seconds)))
+    # The one that has to be over before another may begin; there is one only where the rate is used up.
+    oldest = recent.order_by("-started_at").values_list("started_at", flat=True)[rate.starts - 1 : rate.starts].first()
+    if oldest is None:
+        return None
+    opens_at = oldest + timedelta(seconds=rate.seconds)
+    return Why(
+        "queued: rate",
+        f"The rate {rate} of {run.limit_key!r} is used up; the next one that is queued may start at {_time(opens_at)}.",
+    )
+
+
+def _of_its_key(run: Run) -> QuerySet[Run]:
+    return Run.objects.using(Database().alias).filter(limit_key=run.limit_key)
 
 
 def _time(value: datetime | None) -> str:

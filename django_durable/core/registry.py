@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..exceptions import DuplicateWorkflow
+from .limits import Bounds
 
 
 class Definition(Protocol):
@@ -23,7 +24,7 @@ class Definition(Protocol):
     def where(self) -> str: ...
 
     @property
-    def max_concurrency(self) -> int | None: ...
+    def bounds(self) -> Bounds | None: ...
 
 
 _unnamed: list[Definition] = []
@@ -69,7 +70,7 @@ def find(name: str) -> Definition | None:
     return definitions().get(name)
 
 
-def limits() -> dict[str, int]:
-    """``max_concurrency`` by name, of those that have one."""
-    found = {name: one.max_concurrency for name, one in definitions().items()}
-    return {name: maximum for name, maximum in found.items() if maximum is not None}
+def limits() -> dict[str, Bounds]:
+    """The bounds by name, of those whose runs have a key by which they are limited."""
+    found = {name: one.bounds for name, one in definitions().items()}
+    return {name: bounds for name, bounds in found.items() if bounds is not None}

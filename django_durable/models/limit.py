@@ -3,17 +3,18 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from ..core.limits import LIMIT_KEY_MAX
+from ..core.limits import START_KEY_MAX
 
 
 class Limit(models.Model):
-    """A key of ``max_concurrency``: its row is the lock under which runs of the key are counted and claimed.
+    """A key of limited runs: its row is the lock under which they are counted and claimed.
 
-    It holds no count: what is leased is counted, so that no crash can leak a slot. Made at the first claim, pruned when
-    it has been idle for a day.
+    It holds no count: what is leased is counted, and what has started, so that no crash can leak a slot. Made at the
+    first claim, pruned when it has been idle for a day. Where a start depends on other runs of the key (``debounce``,
+    ``singleton``), a second row is the lock for that (``make_start_key``), ``admitted_at`` the last such start.
     """
 
-    key = models.CharField(max_length=LIMIT_KEY_MAX)
+    key = models.CharField(max_length=START_KEY_MAX)
     admitted_at = models.DateTimeField(null=True)
 
     class Meta:

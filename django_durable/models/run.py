@@ -109,7 +109,7 @@ class Run(models.Model):
     # No constraint either: what a fork began with is in its own journal.
     forked_from = models.UUIDField(null=True)
     detached = models.BooleanField(default=False)
-    # Whose share of the slots it takes while it runs: see ``Limit``. Null: it has no limit.
+    # With which others it is counted: see ``Limit``. Null: it has no limit.
     limit_key = models.CharField(_("limit"), max_length=LIMIT_KEY_MAX, null=True)
 
     objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
@@ -175,6 +175,26 @@ class Run(models.Model):
                 "queued_at",
                 name="durable_run_limited",
                 condition=Q(status__in=[Status.QUEUED.value, Status.RUNNING.value], limit_key__isnull=False),
+            ),
+            # Those that go on need not wait for the rate of their key: not behind a backlog of those that do.
+            models.Index(
+                "limit_key",
+                F("priority").desc(),
+                "queued_at",
+                name="durable_run_limited_begun",
+                condition=Q(status=Status.QUEUED.value, limit_key__isnull=False, started_at__isnull=False),
+            ),
+            # A rate counts starts, also of runs that are over by now.
+            models.Index(
+                fields=["limit_key", "started_at"],
+                name="durable_run_limited_started",
+                condition=Q(limit_key__isnull=False, started_at__isnull=False),
+            ),
+            # What a start meets: ``debounce`` the one that is scheduled, ``singleton`` whatever is live.
+            models.Index(
+                fields=["limit_key", "status"],
+                name="durable_run_limited_live",
+                condition=Q(status__in=ALIVE, limit_key__isnull=False),
             ),
             models.Index(
                 fields=["wake_at"],

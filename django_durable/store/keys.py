@@ -53,6 +53,11 @@ def give_back(db: Database, workflows: Collection[str], key_hash: str, run_id: U
         taken.filter(run_id=run_id).delete()
 
 
+def hand_over(db: Database, run_id: UUID, to: UUID) -> None:
+    """Let the keys that were taken for ``run_id`` in this transaction stand for another run: it never came to be."""
+    IdempotencyKey.objects.using(db.alias).filter(run_id=run_id).update(run_id=to)
+
+
 def free_key(db: Database, taken: IdempotencyKey) -> bool:
     """Free the key from the run that has it, under every name that it was taken under; False: another has it by now.
 

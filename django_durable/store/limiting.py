@@ -1,14 +1,16 @@
-"""Claims under a limit: a key of ``max_concurrency`` never has more leased runs than its workflow's code says."""
+"""Claims under a limit: a key never has more leased runs, or more that began of late, than its workflow's code says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 from uuid import UUID
 
 from ..core import clock
 from ..core.clock import DatabaseClock
+from ..core.limits import Bounds
 from ..queues.base import Queue
 from ..queues.ready import Ready
 from .claiming import Claim, Claimant, read_claims
@@ -20,14 +22,16 @@ MOST_KEYS = 1000
 
 MOST_DUE = 1000
 
-Limits = Mapping[str, int]
+Limits = Mapping[str, Bounds]
 
 
 @dataclass(slots=True)
 class KeyWalk:
-    """Goes round the keys that have queued runs. ``has_due``: the last look saw runs that are to be queued first."""
+    """Goes round the keys that have queued runs. ``seen``: those of the last look. ``has_due``: there were runs that
+    have to be queued first."""
 
     after: str = ""
+    seen: Sequence[str] = ()
     has_due: bool = False
 
     def next(self, db: Database) -> list[str]:
@@ -36,6 +40,7 @@ class KeyWalk:
         keys = [key for key, _ in rows if key is not None]
         self.has_due = len(keys) < len(rows)
         self.after = keys[-1] if len(keys) == MOST_KEYS else ""
+        self.seen = keys
         return keys
 
 
@@ -79,6 +84,16 @@ def admit(db: Database, keys: Sequence[str], limits: Limits, limit: int) -> list
     return [Ready(d.read_key(row[0]), row[1], row[2]) for row in rows]
 
 
+def seconds_to_opening(db: Database, keys: Sequence[str], limits: Limits) -> float | None:
+    """Seconds until the first of ``keys`` whose rate is full may start another queued run; None: none is full."""
+    if not keys or all(bounds.rate is None for bounds in limits.values()):
+        return None
+    d = db.dialect
+    [row] = db.rows(sql.next_opening(d), keys=d.list(keys), limits=_limit_rows(limits))
+    opens_at, now = (d.read_instant(value) for value in row)
+    return None if opens_at is None else (opens_at - cast(datetime, now)).total_seconds()
+
+
 def _claim(
     db: Database, who: Claimant, keys: Sequence[str], limit: int, lease: float, time: DatabaseClock, suspect: bool
 ) -> list[Claim]:
@@ -103,7 +118,7 @@ def _claim(
 
 
 def _make_missing(db: Database, room: Sequence[Row]) -> None:
-    missing = [row[0] for row in room if not row[3]]
+    missing = [row[0] for row in room if not row[4]]
     if missing:
         db.rows(sql.make_limits(db.dialect), keys=db.dialect.list(missing))
 
@@ -113,11 +128,21 @@ def _lock(db: Database, room: Sequence[Row]) -> str:
     d = db.dialect
     ours = {key for (key,) in db.rows(sql.lock_limits(d), keys=d.list([row[0] for row in room]))}
     granted: list[dict[str, Any]] = []
-    for key, maximum, _, _, place in room:
+    for place, (key, maximum, starts, seconds, *_) in enumerate(room):
         if key in ours:
-            granted.append({"key": key, "maximum": maximum, "place": place})
+            granted.append({"key": key, "place": place, "maximum": maximum, "starts": starts, "seconds": seconds})
     return as_json(granted)
 
 
 def _limit_rows(limits: Limits) -> str:
-    return as_json([{"workflow": name, "maximum": maximum} for name, maximum in limits.items()])
+    return as_json(
+        [
+            {
+                "workflow": name,
+                "maximum": bounds.concurrency,
+                "starts": bounds.rate and bounds.rate.starts,
+                "seconds": bounds.rate and bounds.rate.seconds,
+            }
+            for name, bounds in limits.items()
+        ]
+    )

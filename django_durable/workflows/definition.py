@@ -15,14 +15,15 @@ from asgiref.sync import sync_to_async
 
 from ..conf import durable_settings
 from ..core.executing import is_executing
-from ..core.flow import RunInfo
 from ..core.ids import uuid7
 from ..core.journal import NewRun
-from ..core.limits import make_limit_key
+from ..core.limits import Bounds, Meeting, make_limit_key
 from ..core.names import check_name
+from ..core.run_info import RunInfo
+from ..core.sizes import note_size
 from ..core.sleeps import seconds_of
 from ..core.stepping import running_step
-from ..exceptions import ContextMisuse, WorkflowDefinitionError
+from ..exceptions import CannotBeChild, ContextMisuse, WorkflowDefinitionError
 from .options import StartOptions, WorkflowOptions
 from .signature import Signature
 
@@ -73,10 +74,10 @@ class Workflow(Generic[P, R]):
         """Names that it had: runs that were started under them go on with this function."""
         return tuple(self.options.aliases)
 
-    @property
-    def max_concurrency(self) -> int | None:
-        """How many runs with one ``limit_key`` may be worked on at a time; None: any number."""
-        return self.options.max_concurrency
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """How the runs with one ``limit_key`` are limited; None: they have no such key."""
+        return self.options.bounds
 
     def limit_key(self, text: str) -> str | None:
         """With which runs one with this input (as stored) shares the limit; None where there is none.
@@ -84,7 +85,7 @@ class Workflow(Generic[P, R]):
         Raises InvalidName, and whatever ``concurrency_key`` raises.
         """
         options = self.options
-        if options.max_concurrency is None:
+        if self.bounds is None:
             return None
         # While a rename is deployed, code of before starts runs as well: their limit is one.
         name = next(iter(options.aliases), self.name)
@@ -157,25 +158,38 @@ class Workflow(Generic[P, R]):
         return [RunHandle(run_id) for run_id in start(self, runs, key)]
 
     def new_run(self, options: StartOptions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
-        """The run that ``options`` and input describe, not yet stored. Raises InvalidInput, PayloadError."""
+        """The run that ``options`` and input describe, not yet stored. Raises InvalidInput, PayloadError, and TypeError
+        for options that ``debounce`` or ``singleton`` leave no sense."""
+        self._check_meeting(options)
+        settings = durable_settings()
         run = NewRun(
             id=uuid7(),
             workflow=self.name,
-            input=self.signature.write(self.name, args, kwargs, limit=durable_settings().MAX_PAYLOAD_BYTES),
+            input=self.signature.write(self.name, args, kwargs, limit=settings.MAX_PAYLOAD_BYTES),
             queue=options.queue or self.options.queue,
             priority=self.options.priority if options.priority is None else options.priority,
             max_attempts=options.max_attempts,
             tags=tuple(dict.fromkeys(options.tags)),
         )
+        note_size(run.input, settings.WARN_PAYLOAD_BYTES, run.id, "input")
         if isinstance(options.run_after, datetime):
             run.run_at = options.run_after
         elif options.run_after is not None:
             run.run_after = seconds_of(options.run_after, "run_after")
-        run.limit_key = self.limit_key(run.input)
+        run.limit_key, run.meeting = self.limit_key(run.input), self.options.meeting
+        if self.options.debounce is not None:
+            run.run_after = seconds_of(self.options.debounce, "debounce")
         timeout = self.options.timeout if options.timeout is None else options.timeout
         if timeout is not None:
             run.deadline_after = seconds_of(timeout, "timeout")
         return run
+
+    def _check_meeting(self, options: StartOptions) -> None:
+        meeting = self.options.meeting
+        if meeting is not None and options.idempotency_key is not None:
+            raise TypeError(f"{meeting} of {self.name} says which run a start gives: it takes no idempotency_key.")
+        if meeting in (Meeting.DEBOUNCE, Meeting.CANCEL_RUNNING) and options.run_after is not None:
+            raise TypeError(f"{meeting} of {self.name} says when its runs start: it takes no run_after.")
 
     def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
         """A child run for ``path`` in ``parent``; it inherits the parent's deadline."""
@@ -186,6 +200,8 @@ class Workflow(Generic[P, R]):
     ) -> NewRun:
         if options.idempotency_key is not None:
             raise TypeError("A child takes no idempotency_key: its name in the parent (and key=…) starts it once.")
+        if self.options.meeting is not None:
+            raise CannotBeChild(self.name, self.options.meeting)
         run = self.new_run(options, args, kwargs)
         return replace(
             run,

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.cron import Cron
+from ..core.limits import Bounds, Meeting, parse_rate
 from ..core.names import NAME_MAX, check_name
 from ..core.retries import Retry
 from ..core.sleeps import instant_of, seconds_of
@@ -40,15 +41,32 @@ def _check_aliases(name: str | None, aliases: object) -> None:
         raise ValueError(f"aliases must be other names than {name!r}, each given once, not {aliases!r}.")
 
 
-def _check_limit(max_concurrency: object, concurrency_key: object) -> None:
-    if max_concurrency is not None and (
-        type(max_concurrency) is not int or not 1 <= max_concurrency <= MAX_CONCURRENCY
-    ):
-        raise TypeError(f"max_concurrency must be an integer from 1 to {MAX_CONCURRENCY}, not {max_concurrency!r}.")
-    if concurrency_key is not None and not callable(concurrency_key):
+def _check_concurrency(maximum: object) -> None:
+    if maximum is not None and (type(maximum) is not int or not 1 <= maximum <= MAX_CONCURRENCY):
+        raise TypeError(f"max_concurrency must be an integer from 1 to {MAX_CONCURRENCY}, not {maximum!r}.")
+
+
+def _check_singleton(singleton: object, max_concurrency: object, debounce: object) -> None:
+    if singleton is None:
+        return
+    if singleton not in ("skip", "cancel_running"):
+        raise TypeError(f'singleton must be "skip" or "cancel_running", not {singleton!r}.')
+    if max_concurrency not in (None, 1):
+        raise TypeError(f"singleton works on one run at a time: leave max_concurrency={max_concurrency!r} out.")
+    if debounce is not None:
+        raise TypeError("singleton and debounce each say what a second start does: give one of them.")
+
+
+def _check_key(concurrency_key: object, *, is_limited: bool) -> None:
+    if concurrency_key is None:
+        return
+    if not callable(concurrency_key):
         raise TypeError(f"concurrency_key must be callable, not {concurrency_key!r}.")
-    if concurrency_key is not None and max_concurrency is None:
-        raise TypeError("concurrency_key says whose runs max_concurrency counts together: give that as well.")
+    if not is_limited:
+        raise TypeError(
+            "concurrency_key says which runs max_concurrency, rate, debounce or singleton mean together: give one of "
+            "these as well."
+        )
 
 
 def default_name(workflow: str, number: int) -> str:
@@ -68,6 +86,9 @@ class WorkflowOptions:
     step_retry: Retry = field(default_factory=Retry)
     max_concurrency: int | None = None
     concurrency_key: Callable[..., str] | None = None
+    rate: str | None = None
+    debounce: Seconds | None = None
+    singleton: str | None = None
     timeout: Seconds | None = None
     cron: str | Cron | Sequence[str | Cron] | None = None
     on_failure: Callable[[RunFailed], Any] | None = None
@@ -85,8 +106,10 @@ class WorkflowOptions:
             for what in ("retry", "step_retry"):
                 if not isinstance(getattr(self, what), Retry):
                     raise TypeError(f"{what} must be a Retry, not {getattr(self, what)!r}.")
-            _check_limit(self.max_concurrency, self.concurrency_key)
-            for what in ("timeout", "retention"):
+            _check_concurrency(self.max_concurrency)
+            _check_singleton(self.singleton, self.max_concurrency, self.debounce)
+            _check_key(self.concurrency_key, is_limited=self.bounds is not None)  # raises where the rate is none
+            for what in ("timeout", "retention", "debounce"):
                 if getattr(self, what) is not None and not seconds_of(getattr(self, what), what) > 0:
                     raise ValueError(f"{what} must be more than 0, not {getattr(self, what)!r}.")
             _ = self.crons  # raises InvalidSchedule
@@ -94,6 +117,21 @@ class WorkflowOptions:
                 raise TypeError(f"on_failure must be callable, not {self.on_failure!r}.")
         except (TypeError, ValueError) as error:
             raise WorkflowDefinitionError(str(error)) from error
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """How its runs are limited; None: they have no key by which they could be. Raises ValueError."""
+        if self.max_concurrency is None and self.rate is None and self.meeting is None:
+            return None
+        most = self.max_concurrency if self.singleton is None else 1
+        return Bounds(most, None if self.rate is None else parse_rate(self.rate))
+
+    @property
+    def meeting(self) -> Meeting | None:
+        """What a start does that meets a run of its key; None: it is none of its business."""
+        if self.debounce is not None:
+            return Meeting.DEBOUNCE
+        return None if self.singleton is None else Meeting(self.singleton)
 
     @property
     def crons(self) -> list[Cron]:

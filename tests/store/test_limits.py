@@ -12,6 +12,7 @@ import pytest
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
+from django_durable.core.limits import Bounds
 from django_durable.core.outcomes import Completed, Released, Suspended
 from django_durable.core.states import Status
 from django_durable.models import Limit, Run
@@ -46,7 +47,7 @@ def limited(key: str = "a", *, age: float = 60, **more: Any) -> Run:
 
 def limiter(maximum: int | None = 1, *workflows: str, queues: Sequence[str] = ("default",)) -> Claimant:
     names = workflows or (WORKFLOW,)
-    return Claimant(uuid4(), tuple(queues), names, {} if maximum is None else dict.fromkeys(names, maximum))
+    return Claimant(uuid4(), tuple(queues), names, {} if maximum is None else dict.fromkeys(names, Bounds(maximum)))
 
 
 def take(db: Database, limit: int = 10, maximum: int | None = 1, **more: Any) -> list[Claim]:
@@ -255,11 +256,11 @@ def test_an_id_stands_for_its_key(db: PrivateDatabase):
 def test_as_many_ids_are_admitted_as_a_key_has_room_for(db: PrivateDatabase):
     runs = [limited(age=60 - number) for number in range(4)] + [limited("b")]
     take(db, 1)
-    admitted = admit(db, ["a", "b", "gone"], {WORKFLOW: 3}, 10)
+    admitted = admit(db, ["a", "b", "gone"], {WORKFLOW: Bounds(3)}, 10)
     assert {ready.id for ready in admitted} == {runs[1].pk, runs[2].pk, runs[4].pk}
-    assert len(admit(db, ["a", "b"], {WORKFLOW: 3}, 2)) == 2
+    assert len(admit(db, ["a", "b"], {WORKFLOW: Bounds(3)}, 2)) == 2
     assert len(admit(db, ["a"], {}, 10)) == 3
-    assert admit(db, ["a"], {WORKFLOW: 1}, 10) == []
+    assert admit(db, ["a"], {WORKFLOW: Bounds(1)}, 10) == []
     # It reserves nothing.
     assert len(take(db, maximum=3)) == 3
 
@@ -290,11 +291,11 @@ def test_of_new_runs_the_queue_hears_of_those_that_can_start(db: PrivateDatabase
 
     free, new = new_run(), [new_run(limit_key="a") for _ in range(20)]
     ready, told = start_runs(db, [free, *new]), Told()
-    hint(db, told, ready, {WORKFLOW: 2})
+    hint(db, told, ready, {WORKFLOW: Bounds(2)})
     assert [one.id for one in told.ready] == [free.id, new[0].id, new[1].id]
     claims = take(db, maximum=2)
     told.ready.clear()
-    hint(db, told, start_runs(db, [new_run(limit_key="a")]), {WORKFLOW: 2})
+    hint(db, told, start_runs(db, [new_run(limit_key="a")]), {WORKFLOW: Bounds(2)})
     assert told.ready == []
     assert len(claims) == 2
 

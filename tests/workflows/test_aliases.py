@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from django.core.checks import run_checks
-from django.db import connection, transaction
 
 import django_durable
 from django_durable import Context, Cron, durable_workflow, get_workflow
@@ -23,7 +21,6 @@ from django_durable.store.invariants import INVARIANTS, violations
 from django_durable.testing import run_until_idle
 from django_durable.worker.loops.synchronise import Synchronise
 from django_durable.workflows.registry import declared, workflows
-from tests.processes import wait_until
 
 pytestmark = pytest.mark.contract
 in_database = pytest.mark.django_db(transaction=True)
@@ -210,34 +207,6 @@ def test_a_key_that_names_a_run_of_another_workflow_is_still_seen() -> None:
         workflow="other", key="k", key_hash="h", run_id=run.id, input_hash="i", expires_at="2100-01-01T00:00:00Z"
     )
     assert not holds("I13")
-
-
-@in_database
-def test_old_and_new_code_that_start_at_once_start_one_run() -> None:
-    if connection.vendor == "sqlite":
-        return  # one writer at a time: there is no such moment
-    old, new = before_the_rename(), after_the_rename()
-    found: list[Any] = []
-
-    def start() -> None:
-        try:
-            found.append(keyed(new))
-        finally:
-            connection.close()
-
-    with transaction.atomic():
-        run = keyed(old)
-        thread = threading.Thread(target=start)
-        thread.start()
-        wait_until(_somebody_waits, 10, "the new code to wait for the key")
-    thread.join(10)
-    assert (found, Run.objects.count()) == ([run], 1)
-
-
-def _somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(cursor.fetchone()[0])
 
 
 # --- schedules -------------------------------------------------------------------------------

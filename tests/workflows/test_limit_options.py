@@ -1,4 +1,4 @@
-"""``max_concurrency`` and ``concurrency_key``: checked where they are written, worked out where a run is started."""
+"""The options of limits: checked where they are written, worked out where a run is started."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from django_durable import durable_workflow
+from django_durable.core.limits import START_KEY_MAX, Bounds, Rate, make_limit_key, make_start_key
+from django_durable.core.names import NAME_MAX
 from django_durable.exceptions import InvalidName, WorkflowDefinitionError
 
 
@@ -68,7 +70,19 @@ def test_what_is_no_fit_key_is_refused_where_the_run_is_started(key: Any) -> Non
         ({"max_concurrency": 1.0}, "max_concurrency must be"),
         ({"max_concurrency": 1_000_001}, "max_concurrency must be"),
         ({"max_concurrency": 1, "concurrency_key": "tenant"}, "concurrency_key must be callable"),
-        ({"concurrency_key": lambda **_: "a"}, "give that as well"),
+        ({"concurrency_key": lambda **_: "a"}, "give one of these as well"),
+        ({"rate": "5"}, 'rate must be written like "100/m"'),
+        ({"rate": 5}, "rate must be written"),
+        ({"rate": "0/m"}, "rate must be written"),
+        ({"rate": "5/0m"}, "rate must be written"),
+        ({"rate": "5/w"}, "rate must be written"),
+        ({"rate": "100001/d"}, "at most 100,000 starts"),
+        ({"rate": "1/32d"}, "in at most 31 days"),
+        ({"debounce": 0}, "debounce must be more than 0"),
+        ({"debounce": "5"}, "debounce"),
+        ({"singleton": True}, 'singleton must be "skip" or "cancel_running"'),
+        ({"singleton": "skip", "max_concurrency": 2}, "leave max_concurrency=2 out"),
+        ({"singleton": "skip", "debounce": 5}, "singleton and debounce each say"),
         ({"max_concurrency": 1, "concurrency_key": lambda tenant: tenant}, r"\(tenant, size, rest\).*\*\*others"),
         ({"max_concurrency": 1, "concurrency_key": lambda: "a"}, "concurrency_key of work"),
     ],
@@ -78,7 +92,37 @@ def test_options_that_cannot_work_are_refused_where_they_are_written(options: di
         durable_workflow(**options)(work)
 
 
-@pytest.mark.parametrize("option", ["rate", "debounce", "singleton"])
-def test_what_a_later_version_brings_is_refused_by_name(option: str) -> None:
-    with pytest.raises(TypeError, match=option):
-        durable_workflow(**{option: None})
+@pytest.mark.parametrize("options", [{"rate": "5/m"}, {"debounce": 5}, {"singleton": "skip"}])
+def test_the_key_is_one_for_all_limits(options: dict[str, Any]) -> None:
+    assert limit_key(durable_workflow(name="limits.work", **options)(work), "acme") == "limits.work"
+    by_tenant = durable_workflow(name="limits.work", concurrency_key=lambda tenant, **_: tenant, **options)(work)
+    assert limit_key(by_tenant, "acme") == "limits.work:acme"
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("100/m", Rate(100, 60)),
+        ("1/s", Rate(1, 1)),
+        ("5/10m", Rate(5, 600)),
+        ("100000/h", Rate(100_000, 3600)),
+        ("3/31d", Rate(3, 31 * 86400)),
+    ],
+)
+def test_rates_are_a_number_and_a_period(text: str, rate: Rate) -> None:
+    assert durable_workflow(name="limits.work", rate=text)(work).bounds == Bounds(rate=rate)
+    assert str(rate) == text
+
+
+def test_a_singleton_is_worked_on_one_at_a_time() -> None:
+    for options in ({"singleton": "skip"}, {"singleton": "cancel_running", "max_concurrency": 1}):
+        assert durable_workflow(name="limits.work", **options)(work).bounds == Bounds(concurrency=1)
+    assert durable_workflow(name="limits.work", debounce=1)(work).bounds == Bounds()
+    assert durable_workflow(name="limits.work")(work).bounds is None
+
+
+def test_a_key_of_starts_is_nobodys_limit_key() -> None:
+    assert make_start_key("limits.work:acme") != make_limit_key("limits.work", "acme")
+    assert make_limit_key("anything").lstrip(":") == make_limit_key("anything")
+    assert make_limit_key(":").startswith("%3A")
+    assert len(make_start_key(make_limit_key("%" * NAME_MAX, "x" * NAME_MAX))) <= START_KEY_MAX

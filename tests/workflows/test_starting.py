@@ -230,6 +230,7 @@ def test_a_run_that_starts_later_has_its_whole_time_from_then_on() -> None:
     assert timedelta(seconds=59) < run.deadline_at - run.wake_at < timedelta(seconds=61)
 
 
+@pytest.mark.behaviour("DATA-01k")
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [

@@ -1,8 +1,10 @@
-"""Limits: queued runs of a key start while fewer of it are leased than ``max_concurrency`` says.
+"""Limits: queued runs of a key start while fewer of it are leased than ``max_concurrency`` says, and fewer have begun
+of late than ``rate`` says.
 
-Nothing but leased rows counts: what a run holds ends with its lease, however that ends. They are counted by a statement
-that begins after the key's row is locked; one statement that locks and counts would count on the snapshot from before
-it had waited, and two workers would each start a run at limit 1 (models: limits.pml, variant CLAIM=1).
+Nothing but rows of runs counts: those that are leased, since what a run holds ends with its lease, however that ends;
+and those that were claimed for the first time in the period of the rate. They are counted by a statement that begins
+after the key's row is locked; one statement that locks and counts would count on the snapshot from before it had
+waited, and two workers would each start a run at limit 1 (models: limits.pml, variant CLAIM=1).
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from ..dialects import Dialect
 from .claims import lease
 from .lines import ASLEEP, claimable
 
-LIMIT = {"workflow": "text", "maximum": "integer"}
-"""``max_concurrency`` by workflow, as the code of whoever asks says it; a workflow that is not named has none."""
-GRANTED = {"key": "text", "maximum": "integer", "place": "integer"}
+BOUNDS = {"maximum": "integer", "starts": "integer", "seconds": "double precision"}
+"""``max_concurrency`` and ``rate``, each NULL where there is none."""
+LIMIT = {"workflow": "text", **BOUNDS}
+"""The bounds by workflow, as the code of whoever asks says it; a workflow that is not named has none."""
+GRANTED = {"key": "text", "place": "integer", **BOUNDS}
 BEST_FIRST = "r.priority DESC, r.queued_at"
+BEGUN, NEW = "r.started_at IS NOT NULL", "r.started_at IS NULL"
 
 
 def queued_keys(d: Dialect) -> str:
@@ -55,32 +60,74 @@ ANYBODYS = "NOT r.suspect"
 def find_room(d: Dialect, condition: str) -> str:
     """Those of ``keys`` that have queued runs (for which ``condition`` holds) and room, longest not admitted first.
 
-    A guess: only the claim counts under the lock. ``free`` is NULL where there is no limit any more.
+    A guess: only the claim counts under the lock. ``free`` more may be leased, ``fresh`` more begin; NULL: any number.
     """
-    first = f"FROM django_durable_run r WHERE {_queued('k.name')} AND {condition} ORDER BY {BEST_FIRST} LIMIT 1"
+    queued = f"FROM django_durable_run r WHERE {_queued('k.name')} AND {condition}"
+    begun = f"SELECT r.id FROM django_durable_run r WHERE {_queued('a.key')} AND {BEGUN} AND {condition}"
+    # A window function, so that what is counted is counted once and not again for each condition. And not EXISTS, for
+    # which a database may rather read the whole table.
     return f"""
-        SELECT h.key, m.maximum, m.maximum - h.leased AS free, l.key IS NOT NULL AS is_known,
-            row_number() OVER (ORDER BY l.admitted_at NULLS FIRST, h.key) AS place
-        FROM (
-            SELECT k.name AS key, (SELECT r.workflow {first}) AS workflow, ({_leased("k.name")}) AS leased
-            FROM {d.names("keys", "k")}) AS h
-        LEFT JOIN {d.recordset("limits", "m", LIMIT)} ON m.workflow = h.workflow
-        LEFT JOIN django_durable_limit l ON l.key = h.key
-        WHERE h.workflow IS NOT NULL AND (m.maximum IS NULL OR h.leased < m.maximum)
+        SELECT * FROM (
+            SELECT h.key, m.maximum, m.starts, m.seconds, l.key IS NOT NULL AS is_known,
+                m.maximum - h.leased AS free, {_fresh(d, "h.key", "m")} AS fresh,
+                row_number() OVER (ORDER BY l.admitted_at NULLS FIRST, h.key) AS place
+            FROM (
+                SELECT k.name AS key, ({_leased("k.name")}) AS leased,
+                    (SELECT r.workflow {queued} ORDER BY {BEST_FIRST} LIMIT 1) AS workflow
+                FROM {d.names("keys", "k")}) AS h
+            LEFT JOIN {d.recordset("limits", "m", LIMIT)} ON m.workflow = h.workflow
+            LEFT JOIN django_durable_limit l ON l.key = h.key
+            WHERE h.workflow IS NOT NULL) AS a
+        WHERE (free IS NULL OR free > 0)
+            AND (fresh IS NULL OR fresh > 0 OR ({begun} ORDER BY {BEST_FIRST} LIMIT 1) IS NOT NULL)
         ORDER BY place LIMIT %(limit)s"""
+
+
+def next_opening(d: Dialect) -> str:
+    """When the first of ``keys`` whose rate is full may start another run, and what time it is now."""
+    new = f"FROM django_durable_run r WHERE {_queued('k.name')} AND {NEW} AND {ANYBODYS} ORDER BY {BEST_FIRST} LIMIT 1"
+    opens_at = d.after("min(x.started_at)", "m.seconds")
+    return f"""
+        SELECT min(opens_at), {d.now} FROM (
+            SELECT (
+                SELECT CASE WHEN count(*) >= m.starts THEN {opens_at} END
+                FROM django_durable_run x WHERE {_recent(d, "h.key", "m")}) AS opens_at
+            FROM (SELECT k.name AS key, (SELECT r.workflow {new}) AS workflow FROM {d.names("keys", "k")}) AS h
+            JOIN {d.recordset("limits", "m", LIMIT)} ON m.workflow = h.workflow
+            WHERE m.starts IS NOT NULL) AS openings"""
 
 
 def admit(d: Dialect, condition: str) -> str:
     """The runs that may start now of those of ``keys`` with room: an id for each free slot. It reserves nothing."""
-    where = f"{_queued('room.key')} AND {condition}"
     return f"""
         WITH room AS MATERIALIZED ({find_room(d, condition)}),
-        ranked AS (
-            SELECT r.id, r.queue, r.priority, room.place, room.free,
-                row_number() OVER (PARTITION BY room.key ORDER BY {BEST_FIRST}, r.id) AS number
-            FROM room {d.first_runs(where, BEST_FIRST, locks=False)})
+        {_ranked(d, condition, locks=False)}
         SELECT id, queue, priority FROM ranked WHERE free IS NULL OR number <= free
         ORDER BY number, place LIMIT %(limit)s"""
+
+
+def _ranked(d: Dialect, condition: str, *, locks: bool = True) -> str:
+    """CTEs: the queued runs of each key in ``room``, numbered best first; no more new ones than its rate lets begin.
+
+    A run that goes on does not wait for the rate: it is looked for by itself, past a backlog of new ones.
+    """
+    where = f"{_queued('room.key')} AND {condition}"
+    columns = "r.id, r.queue, r.priority, r.queued_at, room.key, room.place, room.free, room.fresh"
+    return f"""
+        any_kind AS (SELECT * FROM room WHERE fresh IS NULL OR fresh > 0),
+        paced AS (SELECT * FROM room WHERE fresh IS NOT NULL),
+        found AS MATERIALIZED (
+            SELECT {columns}, {BEGUN} AS has_begun
+            FROM any_kind AS room {d.first_runs(where, BEST_FIRST, locks=locks)}
+            UNION
+            SELECT {columns}, (1 = 1)
+            FROM paced AS room {d.first_runs(f"{where} AND {BEGUN}", BEST_FIRST, locks=locks)}),
+        counted_in AS (
+            SELECT r.*, row_number() OVER (PARTITION BY r.key, r.has_begun ORDER BY {BEST_FIRST}, r.id) AS ordinal
+            FROM found AS r),
+        ranked AS MATERIALIZED (
+            SELECT r.*, row_number() OVER (PARTITION BY r.key ORDER BY {BEST_FIRST}, r.id) AS number
+            FROM counted_in AS r WHERE r.has_begun OR r.fresh IS NULL OR r.ordinal <= r.fresh)"""
 
 
 def make_limits(d: Dialect) -> str:
@@ -96,23 +143,20 @@ def lock_limits(d: Dialect) -> str:
 
 
 def claim_granted(d: Dialect, condition: str) -> str:
-    """Under the locks: count what is leased, and claim as much as there is room for; of each key its best first.
+    """Under the locks: count what is leased and what has begun, and claim as much as there is room for; of each key its
+    best first.
 
     Keys take turns (``place``): the backlog of one takes no slot from another.
     """
-    where = f"{_queued('room.key')} AND {condition}"
     return lease(
         d,
         f"""
         room AS MATERIALIZED (
             SELECT * FROM (
-                SELECT g.key, g.place, g.maximum - ({_leased("g.key")}) AS free
+                SELECT g.key, g.place, g.maximum - ({_leased("g.key")}) AS free, {_fresh(d, "g.key", "g")} AS fresh
                 FROM {d.recordset("granted", "g", GRANTED)}) AS counted
             WHERE free IS NULL OR free > 0),
-        ranked AS MATERIALIZED (
-            SELECT r.id, room.place, room.free,
-                row_number() OVER (PARTITION BY room.key ORDER BY {BEST_FIRST}, r.id) AS number
-            FROM room {d.first_runs(where, BEST_FIRST)}),
+        {_ranked(d, condition)},
         picked AS MATERIALIZED (
             SELECT id FROM ranked WHERE free IS NULL OR number <= free ORDER BY number, place LIMIT %(limit)s)""",
     )
@@ -153,3 +197,13 @@ def _queued(key: str) -> str:
 
 def _leased(key: str) -> str:
     return f"SELECT count(*) FROM django_durable_run x WHERE x.status = 'running' AND x.limit_key = {key}"
+
+
+def _fresh(d: Dialect, key: str, bounds: str) -> str:
+    """How many runs of the key may begin now by the rate in ``bounds``; NULL where that has none."""
+    begun = f"SELECT count(*) FROM django_durable_run x WHERE {_recent(d, key, bounds)}"
+    return f"CASE WHEN {bounds}.starts IS NOT NULL THEN {bounds}.starts - ({begun}) END"
+
+
+def _recent(d: Dialect, key: str, bounds: str) -> str:
+    return f"x.limit_key = {key} AND x.started_at > {d.later(f'-({bounds}.seconds)')}"

@@ -45,6 +45,33 @@ def insert_runs(d: Dialect, source: str) -> str:
         """
 
 
+def lock_starts(d: Dialect) -> str:
+    """Make or lock a row for each of ``keys``, in their order: whoever does the same waits for our transaction."""
+    # One statement, because a row that is pruned between an INSERT and a SELECT … FOR UPDATE would lock nothing.
+    return f"""
+        INSERT INTO django_durable_limit (key, admitted_at)
+        SELECT k.name, {d.now} FROM {d.names("keys", "k")} WHERE 1 = 1 ORDER BY k.name
+        ON CONFLICT (key) DO UPDATE SET admitted_at = excluded.admitted_at"""
+
+
+def put_off(d: Dialect) -> str:
+    """The scheduled run of this key begins when this one would, and with its options. No row: there is none.
+
+    Where a worker takes it up meanwhile, we wait for that row and find it scheduled no more.
+    """
+    return f"""
+        UPDATE django_durable_run AS r
+        SET wake_at = {d.later("n.run_after")}, queue = n.queue, priority = n.priority,
+            max_attempts = n.max_attempts, timeout = n.deadline_after,
+            deadline_at = {d.after(d.later("n.run_after"), "n.deadline_after")}
+        FROM {d.record("n", NEW_RUN)}
+        WHERE r.status = 'scheduled' AND r.id = (
+            SELECT p.id FROM django_durable_run p
+            WHERE p.limit_key = %(limit_key)s AND p.status = 'scheduled' AND p.claims = 0 AND p.parent_id IS NULL
+            ORDER BY p.id DESC LIMIT 1)
+        RETURNING {d.updated}.id"""
+
+
 FALSE = "(1 = 0)"
 
 

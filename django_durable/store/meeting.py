@@ -1,0 +1,83 @@
+"""Starts that look at other runs of their key first: ``debounce`` and ``singleton``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from ..core.journal import NewRun
+from ..core.limits import Meeting, make_start_key
+from ..core.states import LIVE, PayloadKind
+from ..models import Payload, Run, Tag
+from ..queues.ready import Ready
+from .auditing import Verb
+from .database import Database, as_json
+from .locking import brief_lock
+from .sql import starts
+from .starting import run_row, start_runs
+from .transitions import Cancelling, cancel
+
+
+@dataclass(slots=True)
+class Started:
+    """What starts came to: the run that stands for each, those that came into being, those that were cancelled."""
+
+    run_ids: list[UUID] = field(default_factory=list)
+    new: list[NewRun] = field(default_factory=list)
+    ready: list[Ready] = field(default_factory=list)
+    cancelled: Cancelling = field(default_factory=lambda: Cancelling([], []))
+
+
+def start_or_meet(db: Database, runs: Sequence[NewRun], *, patience: float | None = None) -> Started:
+    """Start the runs, as far as they do not come to one that is there; each as its ``meeting`` says, in their order.
+
+    In the caller's transaction: who starts a run of the same key meanwhile waits for how that ends, or ``patience``
+    seconds. Raises RunLocked then, and where a run that is to be cancelled is held.
+    """
+    keys = sorted({make_start_key(run.limit_key) for run in runs if run.meeting and run.limit_key is not None})
+    if not keys:
+        return Started([run.id for run in runs], list(runs), start_runs(db, runs) if runs else [])
+    started = Started()
+    with db.transaction() if patience is None else brief_lock(db, [run.id for run in runs], patience):
+        # The key's rows first, in one order; then a statement of its own, which sees what the one before has committed.
+        db.rows(starts.lock_starts(db.dialect), keys=db.dialect.list(keys))
+        for run in runs:
+            if (met := _meet(db, run, started, patience)) is None:
+                started.new.append(run)
+                started.ready += start_runs(db, [run])
+            started.run_ids.append(met or run.id)
+    return started
+
+
+def _meet(db: Database, run: NewRun, started: Started, patience: float | None) -> UUID | None:
+    """The run that stands for this start already, if there is one."""
+    match run.meeting:
+        case Meeting.DEBOUNCE:
+            return _put_off(db, run)
+        case Meeting.SKIP:
+            return next(iter(_live(db, run)), None)
+        case Meeting.CANCEL_RUNNING if live := _live(db, run):
+            by = Verb(reason=f"replaced by run {run.id} of its singleton workflow")
+            started.cancelled.add(cancel(db, live, by, patience=patience))
+    return None
+
+
+def _live(db: Database, run: NewRun) -> list[UUID]:
+    """What was asked to stop is on its way out: it stands for no other start."""
+    same = Run.objects.using(db.alias).filter(limit_key=run.limit_key, status__in=sorted(LIVE))
+    return list(same.filter(cancel_requested_at=None).order_by("pk").values_list("pk", flat=True))
+
+
+def _put_off(db: Database, run: NewRun) -> UUID | None:
+    """Give the run of the key that has not come due another beginning and all that this start says."""
+    d = db.dialect
+    for (found,) in db.rows(starts.put_off(d), **run_row(d, run)):
+        run_id = d.read_key(found)
+        Payload.objects.using(db.alias).filter(run_id=run_id, kind=PayloadKind.INPUT).update(data=run.input)
+        Tag.objects.using(db.alias).filter(run_id=run_id).delete()
+        if run.tags:
+            tags = [{"run_id": d.key(run_id), "name": tag} for tag in run.tags]
+            db.rows(starts.insert_tags(d), tags=as_json(tags))
+        return run_id
+    return None
