@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from ..exceptions import BranchesFailed, JoinError, PayloadError, RollbackError, StepFailed
+from .branches import Branch, Branches, revisit_all, revisit_if_stopped
 from .codec import decode, encode
 from .culprits import culprits_of
 from .effects import Decisions, Persist, Raised
@@ -14,7 +15,7 @@ from .flow import Flow
 from .journal import Entry
 from .names import make_path
 from .outcomes import Blocked
-from .scopes import Body, Branch, Branches, revisit_all, revisit_if_stopped
+from .scopes import Body
 from .states import BlockReason, EntryStatus, Kind
 
 

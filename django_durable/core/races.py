@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..exceptions import PayloadError, RaceError
+from .abandoning import abandon
+from .branches import Branch, Branches, revisit_all, revisit_if_stopped
 from .codec import decode, encode
 from .compensation import owes
 from .effects import Decisions, Persist, Raised
@@ -13,9 +15,8 @@ from .failures import describe
 from .flow import Flow
 from .joins import branches_of, described, names_of, require_same
 from .journal import Entry
-from .names import make_path
-from .paths import above
-from .scopes import Body, Branch, Branches, revisit, revisit_all, revisit_if_stopped
+from .parts import absorb
+from .scopes import Body, revisit
 from .states import EntryStatus, Kind
 from .undoing import Loser
 
@@ -69,7 +70,9 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
         if won is not None:
             yield from group.stop()
             flow.record(won)
-            _leave_behind(flow, failed, group.unfinished)
+            for parked in group.waiting:
+                absorb(flow, parked.part)
+            _leave_behind(flow, [*failed, *group.waiting], group.running)
             yield Persist()
             return won
         failed.append(branch)
@@ -92,14 +95,9 @@ def _win(flow: Flow, path: str, branch: Branch) -> tuple[Entry | None, dict[str,
     return Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value), {}
 
 
-def _leave_behind(flow: Flow, failed: list[Branch], unfinished: list[tuple[Branch, bool]]) -> None:
+def _leave_behind(flow: Flow, over: Sequence[Branch], running: Sequence[Branch]) -> None:
     """The losers wait for nothing any more, and what they have done is to be undone."""
-    for branch, is_running in [*((branch, False) for branch in failed), *unfinished]:
+    for branch in (*over, *running):
         flow.seen.add(f"{branch.path}/")
-        flow.abandon(branch.path)
-        flow.losers.append(Loser(branch.path, branch.body, branch.part if is_running else None))
-
-
-def is_lost(path: str, won: Mapping[str, str]) -> bool:
-    """Whether ``path`` lies in a branch that lost one of these races; ``won`` has their winners by the races' paths."""
-    return any(race in won and not path.startswith(make_path(f"{race}/", won[race]) + "/") for race in above(path))
+        abandon(flow, branch.path)
+        flow.losers.append(Loser(branch.path, branch.body, branch.part if branch in running else None))

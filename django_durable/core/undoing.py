@@ -15,10 +15,6 @@ UNDO = "%undo"
 """Ends the path of a compensation. Escaped names never hold a bare "%"."""
 
 
-UNDO = "%undo"
-"""Ends the path of a compensation. Escaped names never hold a bare "%"."""
-
-
 @dataclass(slots=True, frozen=True)
 class Undo:
     """``fn(value)`` undoes the step at ``path``, which was journaled as number ``seq``; ``value`` is encoded text."""

@@ -23,8 +23,9 @@ from ..core.states import EntryStatus
 from ..core.stepping import enter_step, leave_step
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
-from ..store.committing import HELD_PAUSE, Receipt, write_batch
+from ..store.committing import HELD_PAUSE, write_batch
 from ..store.database import ONE_WRITER, Database
+from ..store.receipts import Receipt
 from .commit import Commit
 from .step_call import call_here, step_of
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions

@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 from ..conf import durable_settings
+from ..core.abandoning import leave_waits
 from ..core.codec import decode
-from ..core.compensation import owes, settle_losers, undo_run
-from ..core.culprits import RETRIED, culprits_of
+from ..core.compensation import owes, owes_losers, settle_losers, undo_losers, undo_run
+from ..core.culprits import JOURNALED, culprits_of, place_of
 from ..core.effects import Decisions
 from ..core.failures import describe
-from ..core.flow import Flow, RunInfo
+from ..core.flow import Flow
 from ..core.journal import Write
 from ..core.names import ON_FAILURE
 from ..core.outcomes import (
@@ -33,11 +34,11 @@ from ..core.outcomes import (
     together,
 )
 from ..core.retries import retry_delay
+from ..core.run_info import RunInfo
 from ..core.states import BlockReason, Phase
 from ..core.steps import step
 from ..core.unwinding import Unwind
 from ..exceptions import (
-    BranchesFailed,
     ContextMisuse,
     InvalidInput,
     InvalidName,
@@ -115,7 +116,9 @@ class Attempt:
             return partial(drive, step(self.flow, ON_FAILURE, hook, (failure,)))
         args, kwargs = self._read_input()
         if self.is_compensating:
-            return partial(drive, undo_run(self.flow, lambda ctx: self.workflow.fn(ctx, *args, **kwargs)))
+            stands = self.claim.pending_error is None and not self.workflow.options.compensate_on_cancel
+            undo = undo_losers if stands else undo_run
+            return partial(drive, undo(self.flow, lambda ctx: self.workflow.fn(ctx, *args, **kwargs)))
         return partial(self.workflow.fn, ctx, *args, **kwargs)
 
     def _read_input(self) -> Call:
@@ -153,8 +156,9 @@ class Attempt:
             claim = self.claim
             logger.warning("diverged run=%s workflow=%s: %s", claim.run_id, claim.workflow, _not_visited(unvisited))
         try:
-            undoes = self._compensates_on_cancel and owes(self.flow)
-            return Completed(self.flow.encode(value, "result"), undoes, tuple(unvisited[:UNVISITED_MAX]))
+            return Completed(
+                self.flow.encode(value, "result"), self._undoes_if_cancelled(), tuple(unvisited[:UNVISITED_MAX])
+            )
         except PayloadError as error:
             return self._final(error)
 
@@ -219,7 +223,7 @@ class Attempt:
     def last_write(self, outcome: Outcome) -> Write | None:
         """What is left to be committed, with the outcome; None where the run is somebody else's."""
         if isinstance(outcome, Suspended | Retried):
-            self.flow.leave_waits(outcome.paths if isinstance(outcome, Suspended) else ())
+            leave_waits(self.flow, outcome.paths if isinstance(outcome, Suspended) else ())
         write = self.flow.close()
         write.outcome = outcome
         return None if isinstance(outcome, Lost) else write
@@ -243,8 +247,8 @@ class Attempt:
 
     def _final(self, error: BaseException) -> Outcome:
         described = describe(error)
-        if isinstance(error, RETRIED):
-            described["step"] = error.path if isinstance(error, BranchesFailed) else error.step
+        if place := place_of(error):
+            described["step"] = place
         if culprits := culprits_of(error):
             described["culprits"] = culprits
         return self._failed(described)
@@ -256,9 +260,10 @@ class Attempt:
             return Ending(Phase.ON_FAILURE, described)
         return Failed(described)
 
-    @property
-    def _compensates_on_cancel(self) -> bool:
-        return self.claim.phase == Phase.FORWARD and self.workflow.options.compensate_on_cancel
+    def _undoes_if_cancelled(self) -> bool:
+        if self.claim.phase != Phase.FORWARD:
+            return False
+        return owes(self.flow) if self.workflow.options.compensate_on_cancel else owes_losers(self.flow)
 
     def _undone(self, errors: dict[str, Any]) -> Outcome:
         """The outcome after the compensations: what the run was to end with, and what could not be undone."""
@@ -271,7 +276,7 @@ class Attempt:
         match outcome:
             case Failed(error):
                 return self._failed(error)
-            case Cancelled() if self._compensates_on_cancel and owes(self.flow):
+            case Cancelled() if self._undoes_if_cancelled():
                 return Ending(Phase.COMPENSATING)
             case Blocked(reason, text):
                 return Blocked(reason, text, self.workflow.fingerprint)
@@ -281,7 +286,7 @@ class Attempt:
 
 def _is_final(error: BaseException) -> bool:
     """Whether trying the run again is of no use; a group (of a TaskGroup) is as hopeless as any error in it."""
-    final = (*RETRIED, *HOPELESS)
+    final = (*JOURNALED, *HOPELESS)
     return isinstance(error, final) or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
 
 

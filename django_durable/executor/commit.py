@@ -8,7 +8,7 @@ from ..core.flow import Flow
 from ..core.journal import Inbox, Write
 from ..core.lease import Lease
 from ..core.outcomes import Lost
-from ..store.committing import Receipt
+from ..store.receipts import Receipt
 
 
 class Commit(Protocol):
@@ -32,4 +32,5 @@ def heed(flow: Flow, receipt: Receipt) -> None:
     """What a commit in the midst of an attempt has told; unwinds where the lease is lost."""
     if receipt.is_lost:
         flow.end(Lost())
-    flow.lease.hear(cancelling=receipt.cancelling, pausing=receipt.pausing)
+    if receipt.cancelling or receipt.pausing != flow.lease.pause_requested:
+        flow.lease.hear(cancelling=receipt.cancelling, pausing=receipt.pausing)

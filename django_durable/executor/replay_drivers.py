@@ -32,9 +32,10 @@ Body = Callable[[Any], Any]
 class ReplayDriver:
     """For ``def`` workflows. One for each line; what a line would persist stays in memory."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, around: ReplayDriver | None = None) -> None:
         self._flow = flow
-        self._ended: list[Ended] = []
+        self._ended: list[Ended] = around._ended if around is not None else []
+        """Of all lines: a branch that lost a race is asked after by the line around its own."""
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Answer = None
@@ -56,7 +57,7 @@ class ReplayDriver:
     def _enter(self, part: Flow, body: Body) -> Performed:
         token = enter_line(part)
         try:
-            return Returned(body(Context(part, ReplayDriver(part))), 0.0)
+            return Returned(body(Context(part, ReplayDriver(part, self))), 0.0)
         except BaseException as error:
             return _raised(part, error)
         finally:
@@ -93,7 +94,7 @@ class AsyncReplayDriver(ReplayDriver):
     async def _aenter(self, part: Flow, body: Body) -> Performed:
         token = enter_line(part)
         try:
-            value = body(AsyncContext(part, AsyncReplayDriver(part)))
+            value = body(AsyncContext(part, AsyncReplayDriver(part, self)))
             return Returned(await value if inspect.isawaitable(value) else value, 0.0)
         except BaseException as error:
             return _raised(part, error)

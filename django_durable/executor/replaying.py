@@ -15,14 +15,14 @@ from ..core.async_context import AsyncContext
 from ..core.codec import decode
 from ..core.compensation import find_undos
 from ..core.context import Context
-from ..core.culprits import RETRIED
+from ..core.culprits import JOURNALED
 from ..core.executing import enter_run, leave_run
 from ..core.failures import describe, short
-from ..core.flow import RunInfo
 from ..core.journal import MemoryJournal
 from ..core.lease import Lease
 from ..core.outcomes import Suspended
 from ..core.probing import Probe
+from ..core.run_info import RunInfo
 from ..core.states import EntryStatus, Kind, Phase
 from ..exceptions import InvalidInput, PayloadUndecodable, RunCancelled, SuspensionSwallowed
 from ..workflows.definition import Workflow
@@ -163,7 +163,7 @@ class _Replay:
     def _is_expected(self, error: BaseException) -> bool:
         """Whether the journal says that the function ends so, or it did the last time."""
         last = self._recorded.entries.get(self._flow.trail.path)
-        if isinstance(error, RETRIED) or (last is not None and last.status == EntryStatus.FAILED):
+        if isinstance(error, JOURNALED) or (last is not None and last.status == EntryStatus.FAILED):
             return True
         if isinstance(error, RunCancelled) and self._recorded.is_cancelling:
             return True

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..core.context import Context
@@ -33,6 +32,7 @@ from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .branches import Branches
 from .commit import Commit, heed
+from .ends import Ends
 from .misuse import refuse_coroutine_body, refuse_other_thread, refuse_outer_context
 from .step_call import call_step
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
@@ -41,19 +41,21 @@ from .transactions import drop_broken_connections, leftover_transactions, open_t
 class SyncDriver:
     """``drive(decisions)`` runs a step kind's generator to its value. One for each line of execution."""
 
-    def __init__(self, flow: Flow, commit: Commit, branches: Branches) -> None:
+    def __init__(self, flow: Flow, commit: Commit, branches: Branches, around: SyncDriver | None = None) -> None:
         self._flow = flow
         self._commit = commit
         self._branches = branches
+        self._around = around
+        """The line that has begun this one; None for the function's own."""
+        self._ends: Ends = around._ends if around is not None else Ends()
         self._outer = open_transactions()
         self._thread = threading.get_ident()
         self._name = ""
         """Of the latest call."""
-        self._running: list[Flow] = []
-        """Branches whose code is not over, or whose end nobody has been told of."""
-        self._ended: SimpleQueue[Ended] = SimpleQueue()
-        self._told: deque[Ended] = deque()
-        self._unbegun: deque[Spawn] = deque()
+        self._begun: set[Flow] = set()
+        """Branches of this line, as long as nobody has been told of their ends."""
+        self._waiting: deque[Spawn] = deque()
+        """Those among them that no thread was free for."""
         flow.before_call = self._refuse
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
@@ -61,7 +63,7 @@ class SyncDriver:
         try:
             while True:
                 effect = decisions.send(answer)
-                answer = self._execute(effect)
+                answer = self._perform(effect) if isinstance(effect, Perform) else self._execute(effect)
         except StopIteration as stop:
             return stop.value
 
@@ -76,17 +78,22 @@ class SyncDriver:
         self._name = name
 
     def finish(self) -> None:
-        """At the end of the line: wait for the code of its branches, and undo what its own code left open."""
-        for branch in self._running:
+        """At the end of the line: wait for the code of its branches, and undo what its own code left open.
+
+        Branches that have lost a race are left to the lines around; the function's own line waits for all there are.
+        """
+        for branch in self._begun:
             branch.stop()
-        while self._running:
-            self._await_branch(list(self._running), None)
+        while self._waiting:
+            self._ends.tell(self._run(self._waiting.popleft()))
+        if self._around is None:
+            self._ends.wait()
+        else:
+            self._ends.wait(self._begun.difference(loser.running for loser in self._flow.losers))
         leftover_transactions(self._outer)
 
     def _execute(self, effect: Effect) -> Answer:
         match effect:
-            case Perform():
-                return self._perform(effect)
             case Persist():
                 self.persist()
             case Enter(part, body):
@@ -131,7 +138,7 @@ class SyncDriver:
     def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:
         """Run the code of a part in this thread, as a line of its own."""
         began = time.perf_counter()
-        driver = SyncDriver(part, self._commit, self._branches)
+        driver = SyncDriver(part, self._commit, self._branches, self)
         token = enter_line(part)
         try:
             try:
@@ -149,9 +156,10 @@ class SyncDriver:
     # --- branches ------------------------------------------------------------------------------
 
     def _spawn(self, spawn: Spawn) -> None:
-        self._running.append(spawn.branch)
-        if not self._branches.submit(partial(self._run, spawn), self._ended.put):
-            self._unbegun.append(spawn)
+        self._begun.add(spawn.branch)
+        self._ends.begin(spawn.branch)
+        if not self._branches.submit(partial(self._run, spawn), self._ends.tell):
+            self._waiting.append(spawn)
 
     def _run(self, spawn: Spawn) -> Ended:
         # Where nobody needs it any more, nothing of it begins.
@@ -159,27 +167,11 @@ class SyncDriver:
         return Ended(spawn.branch, Raised(Unwind(), 0.0) if is_over else self._enter(spawn.branch, spawn.body))
 
     def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
-        for ended in self._told:
-            if ended.branch in branches:
-                self._told.remove(ended)
-                return ended
-        while True:
-            ended_now = self._next_end(seconds)
-            if ended_now is None:
-                return None
-            self._running.remove(ended_now.branch)
-            if ended_now.branch in branches:
-                return ended_now
-            self._told.append(ended_now)
-
-    def _next_end(self, seconds: float | None) -> Ended | None:
-        try:
-            return self._ended.get_nowait()
-        except Empty:
-            pass
-        if self._unbegun:
-            return self._run(self._unbegun.popleft())
-        try:
-            return self._ended.get(timeout=seconds)
-        except Empty:
-            return None
+        ended = self._ends.take(branches, 0.0)
+        if ended is None and (spawn := next((one for one in self._waiting if one.branch in branches), None)):
+            self._waiting.remove(spawn)
+            self._ends.tell(self._run(spawn))
+        ended = ended or self._ends.take(branches, seconds)
+        if ended is not None:
+            self._begun.discard(ended.branch)
+        return ended

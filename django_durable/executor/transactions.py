@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..exceptions import ContextMisuse
+
+_before: ContextVar[dict[str, int]] = ContextVar("django_durable_transactions_before", default={})  # noqa: B039
 
 
 def open_transactions() -> dict[str, int]:
@@ -15,6 +21,21 @@ def open_transactions() -> dict[str, int]:
         for connection in connections.all(initialized_only=True)
         if (depth := _depth(connection))
     }
+
+
+@contextmanager
+def within_open_transactions() -> Iterator[None]:
+    """Attempts of ``async def`` workflows that begin in here take those that are open on this thread for the test's."""
+    token = _before.set(open_transactions())
+    try:
+        yield
+    finally:
+        _before.reset(token)
+
+
+def transactions_before() -> dict[str, int]:
+    """What was open before an ``async def`` workflow began: in a worker nothing, since its thread is begun for it."""
+    return _before.get()
 
 
 def _depth(connection: object) -> int:

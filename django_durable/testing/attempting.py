@@ -17,6 +17,7 @@ from ..core.registry import limits
 from ..core.states import LIVE
 from ..executor.async_attempt import arun_attempt
 from ..executor.sync_attempt import run_attempt
+from ..executor.transactions import within_open_transactions
 from ..store import recovery
 from ..store.claiming import Claim, Claimant, claim_next, claim_suspect
 from ..store.database import Database
@@ -84,7 +85,8 @@ def _attempt(db: Database, turn: Turn) -> Fate:
             send()
         # The loop of async_to_sync sends what blocks, and all SQL, back to this thread.
         attempt = async_to_sync(arun_attempt) if workflow.is_async else run_attempt
-        outcome = attempt(claim, workflow, commit)
+        with within_open_transactions():
+            outcome = attempt(claim, workflow, commit)
     if commit.fate is Fate.ALIVE and isinstance(outcome, Lost):
         return Fate.UNWOUND
     return commit.fate

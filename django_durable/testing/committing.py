@@ -12,8 +12,9 @@ from ..core.lease import Lease
 from ..core.unwinding import Unwind
 from ..executor.undisturbed import undisturbed
 from ..store.claiming import Claim, load_news
-from ..store.committing import Receipt, write_batch
+from ..store.committing import write_batch
 from ..store.database import Database
+from ..store.receipts import Receipt
 from ..store.unwanted import cancel_unwanted
 from ..worker import announcing
 from ..workflows.registry import get_workflow

@@ -13,12 +13,14 @@ from django.db.models import F
 
 from ..client import pushing
 from ..conf import durable_settings
+from ..core.registry import limits
 from ..core.states import Status
 from ..queues.ready import Ready
 from ..store import recovery
 from ..store.claiming import Claim
 from ..store.clock import DatabaseNow
 from ..store.database import Database
+from ..store.limiting import KeyWalk, seconds_to_opening
 from .errors import NotIdle
 from .travelling import MILLISECOND, shift
 
@@ -56,7 +58,8 @@ def sweep(db: Database) -> bool:
 
 
 def skip_wait(db: Database, workflows: Sequence[str]) -> bool:
-    """Move the clock to the next instant that a run of these workflows waits for; False where none does."""
+    """Move the clock to the next instant that a run of these workflows waits for, or at which the rate of queued ones
+    opens; False where there is none."""
     from ..models import Run
 
     waiting = Run.objects.using(db.alias).filter(
@@ -64,9 +67,13 @@ def skip_wait(db: Database, workflows: Sequence[str]) -> bool:
     )
     # By the database's clock, which need not be this machine's.
     left = waiting.order_by("wake_at").values_list(F("wake_at") - DatabaseNow(), flat=True).first()
-    if left is None:
-        return False
-    shift(max(left, timedelta(0)) + MILLISECOND)
+    keys = KeyWalk().next(db)
+    opening = seconds_to_opening(db, keys, limits())
+    times = [time for time in (left, None if opening is None else timedelta(seconds=opening)) if time is not None]
+    if not times:
+        # The rate of a key may have opened since the last claim: the clock goes on ticking.
+        return bool(keys)
+    shift(max(min(times), timedelta(0)) + MILLISECOND)
     return True
 
 

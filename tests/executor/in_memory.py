@@ -6,18 +6,21 @@ import asyncio
 import threading
 from collections.abc import Callable
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 from django_durable.core.async_context import AsyncContext
+from django_durable.core.clock import utcnow
 from django_durable.core.context import Context
-from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.flow import Flow
 from django_durable.core.journal import Entry, Inbox, MemoryJournal, Write
 from django_durable.core.lease import Lease
 from django_durable.core.retries import Retry
+from django_durable.core.run_info import RunInfo
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branches import NO_THREADS, Branches
 from django_durable.executor.sync_driver import SyncDriver
-from django_durable.store.committing import Receipt
+from django_durable.store.receipts import Receipt
 from tests.core.driving import RUN_ID, TOKEN
 
 ONCE = Retry(max_attempts=1)
@@ -59,10 +62,10 @@ class MemoryCommit:
         pass
 
 
-def new_flow(commit: MemoryCommit) -> Flow:
+def new_flow(commit: MemoryCommit, deadline_at: datetime | None = None, now: Callable[[], datetime] = utcnow) -> Flow:
     lease = Lease(RUN_ID, TOKEN, ends=float("inf"))
-    journal = MemoryJournal({path: copy(entry) for path, entry in commit.entries.items()})
-    return Flow(RunInfo(RUN_ID, "shop.order"), journal, lease, ONCE)
+    journal = MemoryJournal({path: copy(entry) for path, entry in commit.entries.items()}, now=now)
+    return Flow(RunInfo(RUN_ID, "shop.order", deadline_at=deadline_at), journal, lease, ONCE)
 
 
 def run(

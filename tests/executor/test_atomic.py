@@ -178,37 +178,6 @@ def test_who_lost_the_lease_meanwhile_commits_nothing() -> None:
     assert not JournalEntry.objects.exists()
 
 
-def test_the_body_idles_no_longer_than_a_lease() -> None:
-    if connection.vendor != "postgresql":
-        assert connection.vendor == "sqlite"
-        return
-    seen: list[str] = []
-
-    def look() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW idle_in_transaction_session_timeout")
-            seen.append(cursor.fetchone()[0])
-
-    during["a"] = look
-    counting.enqueue("a")
-    run_until_idle()
-    assert seen == ["30s"]
-
-
-def test_a_body_that_holds_the_one_write_lock_for_too_long_is_rolled_back(settings: Any) -> None:
-    # So short a lease that every body takes longer.
-    settings.DURABLE = {**settings.DURABLE, "LEASE_SECONDS": 1e-6, "HEARTBEAT_SECONDS": 1e-7}
-    run = counting.enqueue("a")
-    run_until_idle()
-    if connection.vendor == "postgresql":
-        assert run.result() == 1
-        return
-    [step] = [step for step in run.steps() if step.path == "count"]
-    assert step.error is not None
-    assert step.error["type"] == "django_durable.exceptions.WriteLockHeldTooLong"
-    assert not Counter.objects.exists()
-
-
 def test_a_coroutine_function_is_refused() -> None:
     async def body() -> int:
         return 1

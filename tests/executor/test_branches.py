@@ -151,8 +151,8 @@ def test_losers_wait_for_nothing_and_their_children_are_cancelled(workflow: Any)
     statuses = dict(JournalEntry.objects.filter(run_id=run.id).values_list("path", "status"))
     assert statuses["any/quick/quick"] == EntryStatus.SUCCEEDED
     assert statuses.get("any/late/late", EntryStatus.ABANDONED) == EntryStatus.ABANDONED
-    for child in Run.objects.filter(parent_id=run.id):
-        assert child.status == Status.CANCELLED
+    children = Run.objects.filter(parent_id=run.id)
+    assert [child.status for child in children] == [Status.CANCELLED]
     run.send_event("go")
     run_until_idle()
     assert run.result(timeout=0) == ("quick", "quick!")

@@ -23,8 +23,8 @@ from django_durable.exceptions import RunFailed, StepFailed
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.signals import step_succeeded
 from django_durable.store.claiming import Claim, Claimant, claim_next
-from django_durable.store.committing import Receipt
 from django_durable.store.database import Database
+from django_durable.store.receipts import Receipt
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
 from tests.direct_commit import DirectCommit
@@ -148,6 +148,14 @@ def test_a_misuse_that_nobody_caught_is_not_tried_again(way: Body) -> None:
     assert calls == [1, "hangs", "hung"]
 
 
+def once(condition: Callable[[], object], call: Callable[[], object]) -> None:
+    """Make ``call`` in the turn of the loop in which ``condition()`` is found to hold."""
+    if condition():
+        call()
+    else:
+        asyncio.get_running_loop().call_soon(once, condition, call)
+
+
 def test_a_plain_step_is_waited_for_and_journaled() -> None:
     """Its thread cannot be cancelled: what it has done is not to be done again."""
 
@@ -157,10 +165,9 @@ def test_a_plain_step_is_waited_for_and_journaled() -> None:
         return "done"
 
     async def impatient(ctx: AsyncContext) -> None:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(SOON) as scope:
-                loop.call_later(10 * SOON, leave.set)
+                once(scope.expired, leave.set)
                 await ctx.step("a", slow)
         finally:
             calls.append(scope.expired())
@@ -180,8 +187,9 @@ def test_a_plain_step_that_failed_meanwhile_is_not_tried_again(retry: Retry) -> 
         raise ValueError
 
     async def impatient(ctx: AsyncContext) -> None:
-        asyncio.get_running_loop().call_later(10 * SOON, leave.set)
-        await asyncio.wait_for(ctx.step("a", fail, retry=retry), SOON)
+        call = asyncio.create_task(ctx.step("a", fail, retry=retry))
+        once(call.cancelling, leave.set)
+        await asyncio.wait_for(call, SOON)
 
     leave = threading.Event()
     run = work(impatient)
@@ -198,9 +206,12 @@ def test_a_plain_step_that_leads_to_a_coroutine_leads_to_nothing_more(is_left: b
         return hang()
 
     async def impatient(ctx: AsyncContext) -> None:
-        asyncio.get_running_loop().call_later(10 * SOON, leave.set)
         call = asyncio.create_task(ctx.step("a", lead))
-        if not is_left:
+        if is_left:
+            turns = iter(range(20))
+            once(lambda: next(turns, None) is None, leave.set)
+        else:
+            once(call.cancelling, leave.set)
             await asyncio.wait_for(call, SOON)
 
     leave = threading.Event()
@@ -221,8 +232,8 @@ def test_an_atomic_step_is_committed_whole() -> None:
         return counter.value
 
     async def impatient(ctx: AsyncContext) -> None:
-        asyncio.get_running_loop().call_later(10 * SOON, leave.set)
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(SOON) as scope:
+            once(scope.expired, leave.set)
             await ctx.step("a", count, atomic=True)
 
     leave = threading.Event()

@@ -277,3 +277,19 @@ def test_an_idempotency_key_of_one_s_own_counts_inside_a_step() -> None:
     run_until_idle()
     first, second = run.result(timeout=0)
     assert first == second
+
+
+@durable_workflow(name="children.ship_all", retry=ONCE)
+def ship_all(ctx: Context, whats: list[str]) -> Any:
+    return ctx.map("pack", pack, whats, max_parallel=2)
+
+
+def test_a_child_that_takes_long_keeps_none_but_itself_waiting() -> None:
+    run = ship_all.enqueue(["air", *"abcdef"])
+    run_until_idle()
+    assert calls == ["air", *"abcdef"]
+    [slow] = [child for child in children_of(run) if child.status == Status.WAITING]
+    assert run.refresh().status == Status.WAITING
+    get_run(slow.pk).send_event("breath")
+    run_until_idle()
+    assert run.result(timeout=0) == [f"packed {what}" for what in ["air", *"abcdef"]]

@@ -197,6 +197,23 @@ def test_a_crash_between_compensations_repeats_none(workflow: Any, path: str) ->
     assert error_of(run)["type"] == "ValueError"
 
 
+@durable_workflow(name="undo.patient", step_retry=Retry(max_attempts=2, initial=60, jitter=0))
+def patient(ctx: Context) -> None:
+    ctx.step("stock", take, "stock", compensate=give_back)
+    ctx.wait_for_event("packed")
+
+
+def test_that_it_was_cancelled_does_not_cut_the_back_off_of_a_compensation_short() -> None:
+    broken.append(OSError("away"))
+    run = patient.enqueue()
+    run_until_idle()
+    run.cancel()
+    assert run_until_idle(max_claims=20) == 2
+    assert run.refresh().run.waiting_on == "retry:stock%undo"
+    run_until_idle(skip_waits=True)
+    assert (run.refresh().status, log) == (Status.CANCELLED, ["stock", "-stock"])
+
+
 @both
 def test_a_cancellation_that_came_first_undoes_although_the_function_returned(
     workflow: Any, monkeypatch: pytest.MonkeyPatch
@@ -248,6 +265,25 @@ def test_a_loser_s_compensation_that_fails_is_tried_again_and_the_run_does_not_e
     assert log == ["lost", "won", "-lost"]
     entry = JournalEntry.objects.get(run_id=run.id, path="any/loser/lost%undo")
     assert entry.attempts == 2
+
+
+@durable_workflow(name="undo.racing_kept", step_retry=Retry(max_attempts=2, initial=60), compensate_on_cancel=False)
+def racing_kept(ctx: Context) -> Any:
+    ctx.step("stock", take, "stock", compensate=give_back)
+    return racing.fn(ctx)
+
+
+@pytest.mark.behaviour("FLOW-06l")
+def test_a_loser_is_undone_also_where_a_cancelled_run_keeps_what_it_did() -> None:
+    broken.append(OSError("away"))
+    run = racing_kept.enqueue()
+    run_until_idle()
+    assert run.refresh().status == Status.WAITING
+    assert JournalEntry.objects.get(run_id=run.id, kind="undo").status == EntryStatus.RETRYING
+    run.cancel()
+    run_until_idle(skip_waits=True)
+    assert run.refresh().status == Status.CANCELLED
+    assert log == ["stock", "lost", "won", "-lost"]
 
 
 @both

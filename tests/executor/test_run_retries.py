@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from django_durable import Context, NonRetriableError, Retry, RetryLater, durable_workflow
+from django_durable import PENDING, Context, NonRetriableError, Retry, RetryLater, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.states import Status
 from django_durable.exceptions import RunFailed, StepFailed
@@ -174,6 +174,50 @@ def test_an_exhausted_step_does_not_retry_the_run() -> None:
     assert error["cause"]["type"] == "ValueError"
     assert run.attempt == 1
     assert calls == [1, "refuse", "refuse"]
+
+
+def wait_in_vain(ctx: Context) -> Any:
+    return ctx.wait_for_event("word", timeout=60).payload
+
+
+def poll_in_vain(ctx: Context) -> Any:
+    return ctx.poll("ask", lambda: PENDING, every=60, timeout=60)
+
+
+def turn_in_vain(ctx: Context) -> Any:
+    return ctx.loop("rows", lambda ctx, state: ctx.step("turn", note, "turn") and None, max_iterations=2)
+
+
+def race_in_vain(ctx: Context) -> Any:
+    return ctx.race("any", {"wait": wait_in_vain, "turn": turn_in_vain})
+
+
+IN_VAIN: dict[str, tuple[Any, str, str]] = {
+    "EventTimeout": (wait_in_vain, "word", "word"),
+    "PollTimeout": (poll_in_vain, "ask", "ask"),
+    "LoopLimit": (turn_in_vain, "rows", "rows"),
+    "RaceError": (race_in_vain, "any", "any any/turn/rows any/wait/word"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_VAIN)
+def test_what_the_journal_says_to_every_replay_does_not_retry_the_run_and_is_tried_anew_by_resume(kind: str) -> None:
+    fn, step, culprits = IN_VAIN[kind]
+
+    @durable_workflow(name="retries.in_vain", retry=AT_ONCE)
+    def in_vain(ctx: Context) -> Any:
+        calls.append(ctx.attempt)
+        return fn(ctx)
+
+    run = in_vain.enqueue()
+    for _ in range(2):
+        run_until_idle(skip_waits=True)
+        error = failed(run)
+        assert (error["type"].rpartition(".")[2], error["step"]) == (kind, step)
+        assert " ".join(sorted(error["culprits"])) == culprits
+        assert run.attempt == 1
+        run.resume()
+    assert set(calls) <= {1, "turn"}
 
 
 def test_an_exhausted_step_that_is_caught_goes_on() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,6 +28,7 @@ from django_durable.testing import run_until_idle
 from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+PATIENCE = 10
 AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
 Body = Callable[[AsyncContext], Awaitable[Any]]
 calls: list[Any] = []
@@ -58,6 +58,14 @@ async def hang() -> None:
         await asyncio.Event().wait()
     finally:
         calls.append("hung")
+
+
+def after_turns(call: Callable[[], object], turns: int = 20) -> None:
+    """Make ``call`` when the loop has gone round so often: whoever is about to wait, or to be cancelled, then is."""
+    if turns:
+        asyncio.get_running_loop().call_soon(after_turns, call, turns - 1)
+    else:
+        call()
 
 
 def misused(run: RunHandle[Any]) -> dict[str, Any]:
@@ -177,7 +185,8 @@ def test_what_unwinds_within_a_transaction_only_unwinds() -> None:
 
 async def leave_it(ctx: AsyncContext) -> str:
     calls.append(asyncio.create_task(ctx.step("a", hang)))
-    await asyncio.sleep(0.01)
+    while "hangs" not in calls:
+        await asyncio.sleep(0)
     return "left"
 
 
@@ -209,9 +218,12 @@ def test_a_thread_is_waited_for() -> None:
             ctx.now()
 
         calls.append(asyncio.create_task(several()))
+        after_turns(leave.set)
+
+    leave = threading.Event()
 
     def slow() -> str:
-        time.sleep(0.05)
+        assert leave.wait(PATIENCE)
         calls.append("slept")
         return "done"
 
@@ -228,9 +240,12 @@ def test_a_thread_that_failed_is_not_tried_again() -> None:
             await ctx.step("b", int)
 
         calls.append(asyncio.create_task(several()))
+        after_turns(leave.set)
+
+    leave = threading.Event()
 
     def fail() -> None:
-        time.sleep(0.05)
+        assert leave.wait(PATIENCE)
         calls.append("failed")
         raise ValueError
 
@@ -244,7 +259,8 @@ def test_a_step_that_refuses_to_be_cancelled_is_waited_for() -> None:
     async def stubborn() -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(30)
-        await asyncio.sleep(0.05)
+        for _ in range(20):
+            await asyncio.sleep(0)
         calls.append("over")
 
     async def leave_it_stubborn(ctx: AsyncContext) -> None:
@@ -273,13 +289,16 @@ def test_a_task_that_lives_on_can_do_nothing() -> None:
     errors: list[BaseException] = []
 
     async def persistent(ctx: AsyncContext) -> None:
-        while True:
-            await asyncio.sleep(0.02)
-            try:
-                await ctx.step("late", calls.append, "late")
-            except BaseException as error:
-                errors.append(error)
-                return
+        while not errors:
+            # Whoever cancels it does not get rid of it.
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+                try:
+                    await ctx.step("late", calls.append, "late")
+                except BaseException as error:
+                    errors.append(error)
+
+    over = asyncio.Event()
 
     async def leave_persistent(ctx: AsyncContext) -> str:
         calls.append(asyncio.create_task(persistent(ctx)))
@@ -287,6 +306,7 @@ def test_a_task_that_lives_on_can_do_nothing() -> None:
 
     async def wait(task: asyncio.Task[Outcome]) -> None:
         await task
+        over.set()
         await calls[1]
 
     attempt(leave_persistent, wait)
@@ -299,10 +319,13 @@ def test_a_task_that_lives_on_can_do_nothing() -> None:
 def test_a_task_whose_thread_was_waited_for_is_cancelled() -> None:
     async def leave_a_thread(ctx: AsyncContext) -> None:
         async def several() -> None:
-            await ctx.step("a", time.sleep, 0.05)
+            await ctx.step("a", leave.wait, PATIENCE)
             await asyncio.Event().wait()
 
         calls.append(asyncio.create_task(several()))
+        after_turns(leave.set)
+
+    leave = threading.Event()
 
     async def wait(task: asyncio.Task[Outcome]) -> None:
         await task
@@ -316,8 +339,10 @@ def test_a_task_whose_thread_was_waited_for_is_cancelled() -> None:
 def test_an_attempt_that_is_interrupted_ends_what_it_left_under_way(is_in_thread: bool) -> None:
     def slow() -> None:
         calls.append("hangs")
-        time.sleep(0.05)
+        assert leave.wait(PATIENCE)
         calls.append("hung")
+
+    leave = threading.Event()
 
     async def wait_for_it(ctx: AsyncContext) -> None:
         await asyncio.wait({asyncio.create_task(ctx.step("a", slow if is_in_thread else hang))})
@@ -328,6 +353,7 @@ def test_an_attempt_that_is_interrupted_ends_what_it_left_under_way(is_in_thread
         for _ in range(5 if is_in_thread else 1):
             task.cancel()
             await asyncio.sleep(0)
+        leave.set()
 
     assert attempt(wait_for_it, interrupt) == Released()
     assert calls == [1, "hangs", "hung"]

@@ -1,0 +1,32 @@
+"""What an attempt is told of its run: identity and bounds, the same from its beginning to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from .bounds import Bounds
+
+
+@dataclass(slots=True, frozen=True)
+class RunInfo:
+    """``deadline_at`` is the database's time, ``lease_margin`` how many seconds before the end of its lease the run
+    begins nothing new.
+    """
+
+    run_id: UUID
+    workflow: str
+    attempt: int = 1
+    root_id: UUID | None = None
+    deadline_at: datetime | None = None
+    max_payload_bytes: int | None = None
+    warn_payload_bytes: int | None = None
+    lease_margin: float = 0.0
+    warn_entries: int | None = None
+    max_entries: int | None = None
+
+    def bounds(self, size: int) -> Bounds:
+        """What bounds its journal, which has ``size`` entries to begin with."""
+        is_told = self.warn_entries is not None and size > self.warn_entries
+        return Bounds(self.warn_entries, self.max_entries, is_told)

@@ -1,0 +1,138 @@
+"""The ``ctx`` calls of one line of an ``async def`` workflow: one at a time, each awaited to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from ..core.executing import executing_line
+from ..core.flow import Flow
+from ..core.outcomes import Suspended
+from ..core.unwinding import Unwind
+from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
+
+
+class Calls:
+    """What is known of the call that is under way, and who has cancelled it.
+
+    ``attempt``: whoever cancels this task is the worker. ``around``: the calls of the line one of which runs this line
+    in its own task, and which ends or is interrupted with it.
+    """
+
+    def __init__(self, flow: Flow, attempt: asyncio.Task[Any] | None, around: Calls | None) -> None:
+        self.is_in_thread = False
+        """Whether a thread works for the call: that cannot be cancelled, only the waiting for it could be."""
+        self.is_cut_short = False
+        """Whether the latest call was cancelled while it was under way."""
+        self._flow = flow
+        self._attempt = attempt
+        self._around = around
+        self._thread = threading.get_ident()
+        self._main = asyncio.current_task()
+        """What the line's code runs in: its own code may cancel this one."""
+        self._task, self._name = self._main, ""
+        """Of the latest call: the task that it was made in, and its name."""
+        self._is_under_way = False
+        self._over: asyncio.Future[None] | None = None
+        """Set once the line is ending: done when the call that was left under way is over."""
+        self._is_interrupted = False
+        flow.before_call = self._refuse
+
+    def enter(self) -> None:
+        """The line's code runs in the present task."""
+        self._main = self._task = asyncio.current_task()
+
+    def interrupt(self) -> None:
+        """Whoever has spawned this line cancels it: a branch that lost, or a run that ends."""
+        self._is_interrupted = True
+
+    @property
+    def are_interrupted(self) -> bool:
+        """Whether the worker has cancelled the attempt."""
+        return is_cancelled(self._attempt)
+
+    @property
+    def begin_nothing(self) -> bool:
+        """Whether the call under way is to be left, once what it has begun is over."""
+        is_own = self._over is not None or self.is_cut_short
+        return is_own or (self._around is not None and self._around.begin_nothing)
+
+    @property
+    def are_ending(self) -> bool:
+        """Whether the line is to end here, so that what is under way is cancelled by us."""
+        is_own = self._over is not None or self._is_interrupted or is_cancelled(self._attempt)
+        return is_own or (self._around is not None and self._around.are_ending)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the line has ended, and its latest call has not."""
+        return self._over is not None
+
+    def _refuse(self, name: str) -> None:
+        flow, line = self._flow, executing_line()
+        if threading.get_ident() != self._thread:
+            refuse_other_thread(self._thread, name)
+        if self.are_ending:
+            raise Unwind
+        if line is not None and line is not flow:
+            refuse_outer_context(flow, name, self._name)
+        task = asyncio.current_task()
+        if self._is_under_way or (flow.outcome is not None and self._is_beside(task)):
+            flow.refuse(side_by_side(name, self._name))
+        if flow.outcome is None:
+            self._task, self._name = task, name
+
+    def _is_beside(self, task: asyncio.Task[Any] | None) -> bool:
+        """A call that suspended the run is over at once. Another task that goes on regardless was meant to run beside
+        it; the main task and the one that was suspended only unwind."""
+        return isinstance(self._flow.outcome, Suspended) and task is not self._main and task is not self._task
+
+    # --- one call ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._is_under_way, self.is_cut_short = True, False
+
+    def end(self) -> None:
+        """The latest call is over. Raises where it was cancelled, for that it does not return."""
+        self._is_under_way = False
+        if self._over is not None:
+            self._over.set_result(None)
+        if self.is_cut_short:
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Leave a call that was cancelled: what it has done is recorded, but it does not return."""
+        if self.are_ending:
+            raise asyncio.CancelledError
+        # A replay finds the call done, is not cancelled there, and would go another way than this execution.
+        self._flow.refuse(cut_short(self._name))
+
+    async def settle(self) -> None:
+        """The line's code has ended: end the call that it has left under way. Raises ContextMisuse where it has."""
+        # A task that was created and not awaited gets its first turn: what it calls is then known.
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if self._is_under_way and self._task is not self._main:
+            await self._end_left()
+
+    async def _end_left(self) -> None:
+        """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""
+        task, name = self._task, self._name
+        assert task is not None  # noqa: S101  (for the type checker)
+        self._over = asyncio.get_running_loop().create_future()
+        if not self.is_in_thread:
+            task.cancel()
+        while not self._over.done():
+            # Who cancels this task, too, has to wait: the lease is held for as long as the run's code is running.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._over])
+        task.cancel()
+        if not self.are_interrupted:
+            self._flow.refuse(left_under_way(name))
+
+
+def is_cancelled(task: asyncio.Task[Any] | None) -> bool:
+    """Whether somebody cancelled ``task``, which is not the same as a CancelledError that its code raised."""
+    return task is not None and task.cancelling() > 0
