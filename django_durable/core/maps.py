@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from ..exceptions import JoinError
+from .branches import Branch, Branches, revisit_if_stopped
 from .children import MakeRun, ended
 from .codec import decode, encode
 from .effects import Decisions, Persist, Raised
+from .fan_out import Progress, item_entries, item_path, living, low_water, low_water_mark, under_way
 from .flow import Flow
 from .joins import described
-from .journal import Entry
+from .journal import ChildState, Entry
 from .names import fit_path
 from .outcomes import Blocked
-from .scopes import Branch, Branches, revisit_if_stopped
-from .states import TERMINAL, BlockReason, EntryStatus, Kind
+from .states import BlockReason, EntryStatus, Kind
 from .steps import step
 
 SIDE_BY_SIDE = 16
@@ -31,7 +32,7 @@ def map_steps(
 ) -> Decisions[list[Any]]:
     """``fn(item)`` as a step for each item; the results in the order of ``items``. JoinError where any failed."""
     branches = [
-        Branch(index, _item_path(path, index), _as_step(path, index, fn, item)) for index, item in enumerate(items)
+        Branch(index, item_path(path, index), _as_step(path, index, fn, item)) for index, item in enumerate(items)
     ]
     entry = _pinned(flow, path, len(items), max_parallel)
     if entry.status == EntryStatus.OPEN:
@@ -46,66 +47,69 @@ def map_steps(
 
 
 def _as_step(path: str, index: int, fn: Callable[[Any], Any], item: Any) -> Callable[[Any], Any]:
-    return lambda ctx: ctx._drive(step(ctx._flow, _item_path(path, index), fn, (item,)))
+    return lambda ctx: ctx._drive(step(ctx._flow, item_path(path, index), fn, (item,)))
 
 
 def map_children(flow: Flow, path: str, makes: Sequence[MakeRun], max_parallel: int | None) -> Decisions[list[Any]]:
     """A child for each of ``makes``, at most ``max_parallel`` at a time; their values. JoinError where any failed.
 
-    The parent waits without a slot, and is woken once, when the last of those that were started has ended.
+    The parent waits without a slot. It is woken when the last of those that were started has ended, and before that
+    when it is worth to start others in the places of those that have.
     """
     entry = _pinned(flow, path, len(makes), max_parallel)
-    while entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
-        noted, started, _, again = _progress(entry)
-        under_way = _under_way(flow, entry)
-        if entry.status == EntryStatus.WAITING:
-            yield from _note(flow, entry, under_way)
-            noted, under_way = min([*again, started]), []
-        if noted == len(makes):
-            entry = yield from _decide(flow, entry, _failures(flow, path, len(makes)))
-            break
+    if entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
         flow.require_live()
-        room = None if max_parallel is None else max_parallel - len(under_way)
-        due = [*again, *range(started, len(makes))][:room]
-        while due:
-            some, due = due[:CHUNK], due[CHUNK:]
-            flow.pending.children += [makes[index](_item_path(path, index)) for index in some]
-            again = again[len(some) :]
-            started = max(started, some[-1] + 1)
-            status = EntryStatus.OPEN if due else EntryStatus.WAITING
-            entry = replace(entry, status=status, value=_told(noted, started, len(makes), again))
-            flow.record(entry)
-            if due:
-                yield Persist()
-        flow.suspend(entry)
+        alive = yield from _note(flow, entry)
+        if alive or Progress.of(entry.value).left:
+            entry = yield from _start(flow, entry, makes, alive, max_parallel)
+            flow.suspend(entry)
+        entry = yield from _decide(flow, entry, _failures(flow, path, len(makes)))
     return _results(flow, entry, len(makes))
 
 
-def _under_way(flow: Flow, entry: Entry) -> list[int]:
-    """The items whose children were started, and of which the journal does not say how they ended."""
-    noted, started, count, again = _progress(entry)
-    left = set(range(noted, started)).difference(again)
-    known = _items(flow, entry.path, count) if left else []
-    return [index for index in sorted(left) if known[index] is None]
-
-
-def _note(flow: Flow, entry: Entry, under_way: Sequence[int]) -> Decisions[None]:
-    """Journal how the children that are under way have ended; suspend while one of them has not."""
-    flow.require_live()
-    states = {index: flow.journal.inbox.child(_item_path(entry.path, index)) for index in under_way}
-    if any(state is None or state.status not in TERMINAL for state in states.values()):
-        flow.suspend(entry)
-    for index, state in states.items():
-        assert state is not None  # noqa: S101  (looked at above)
-        child = Entry(_item_path(entry.path, index), Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id))
-        flow.record(ended(child, state))
-        if (index + 1) % CHUNK == 0:
+def _note(flow: Flow, entry: Entry) -> Decisions[int]:
+    """Journal how children that are under way have ended; how many of them are left."""
+    indexes = under_way(flow.journal, entry)
+    alive = living(flow.journal, entry.path, indexes)
+    for number, index in enumerate(sorted(set(indexes).difference(alive)), 1):
+        path = item_path(entry.path, index)
+        state = cast(ChildState, flow.journal.inbox.child(path))
+        flow.record(ended(Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id)), state))
+        if number % CHUNK == 0:
             yield Persist()
+    return len(alive)
+
+
+def _start(
+    flow: Flow, entry: Entry, makes: Sequence[MakeRun], alive: int, max_parallel: int | None
+) -> Decisions[Entry]:
+    """Start as many of those that are left as there is room for beside the ones that are alive; what to wait for."""
+    progress, before = Progress.of(entry.value), entry
+    due = progress.left if max_parallel is None else progress.left[: max(0, max_parallel - alive)]
+    mark = low_water_mark(max_parallel, len(progress.left) - len(due), len(makes))
+    if alive and mark > low_water(entry):
+        # Durable before the run suspends: a child that ends meanwhile and knows the lower mark only leaves the parent
+        # to its siblings, and the suspension may not see that it has ended.
+        entry = replace(entry, awaits=str(mark))
+        flow.record(entry)
+        yield Persist()
+    while due:
+        some, due = due[:CHUNK], due[CHUNK:]
+        flow.pending.children += [makes[index](item_path(entry.path, index)) for index in some]
+        progress = progress.after(some)
+        entry = replace(entry, status=EntryStatus.OPEN, value=progress.value, awaits=str(mark or ""))
+        if due:
+            flow.record(entry)
+            yield Persist()
+    entry = replace(entry, status=EntryStatus.WAITING, awaits=str(mark or ""))
+    if entry != before:
+        flow.record(entry)
+    return entry
 
 
 def _failures(flow: Flow, path: str, count: int) -> dict[Any, Any]:
     errors = {}
-    for index, entry in enumerate(_items(flow, path, count)):
+    for index, entry in enumerate(item_entries(flow.journal, path, count)):
         if entry is not None and entry.status == EntryStatus.FAILED:
             status, error = decode(cast(str, entry.error))
             errors[index] = {**error, "run": entry.awaits, "status": status, "culprits": [entry.path]}
@@ -115,52 +119,23 @@ def _failures(flow: Flow, path: str, count: int) -> dict[Any, Any]:
 # --- both ------------------------------------------------------------------------------------
 
 
-def _item_path(path: str, index: int) -> str:
-    return f"{path}[{index}]"
-
-
 def _pinned(flow: Flow, path: str, count: int, max_parallel: Any) -> Entry:
     """The map's entry, which says for how many items it was begun: another number is not the same work."""
     if max_parallel is not None and (type(max_parallel) is not int or max_parallel < 1):
         raise TypeError(f"max_parallel of {path!r} must be an integer of at least 1, not {max_parallel!r}.")
-    flow.claim_indexes(path)
-    fit_path(_item_path(path, count))
+    flow.claimed.claim_indexes(path)
+    fit_path(item_path(path, count))
     flow.seen.add(f"{path}[")
     entry = flow.find(path, Kind.MAP)
     if entry is None:
         flow.require_live()
-        entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=_told(0, 0, count))
+        entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=Progress(count).value)
         flow.record(entry)
-    pinned = _progress(entry)[2]
+    pinned = Progress.of(entry.value).count
     if pinned != count:
         text = f"{path!r} was begun with {pinned} items, but the code now gives it {count}."
         flow.end(Blocked(BlockReason.DIVERGED, text))
     return entry
-
-
-def _progress(entry: Entry) -> tuple[int, int, int, list[int]]:
-    """Up to which item the ends were noted, up to which they were started, how many there are, and which of those that
-    were started are to be started anew."""
-    noted, started, count, *again = decode(cast(str, entry.value))
-    return noted, started, count, again[0] if again else []
-
-
-def _told(noted: int, started: int, count: int, again: Sequence[int] = ()) -> str:
-    return encode([noted, started, count, list(again)] if again else [noted, started, count])
-
-
-def started_anew(value: str, items: Collection[int]) -> str:
-    """The ``value`` of a map whose children at ``items`` have been forgotten, so that it starts others for them."""
-    noted, started, count, *again = decode(value)
-    todo = sorted({*items, *(again[0] if again else ())})
-    return _told(min(noted, *todo), started, count, todo)
-
-
-def with_only(value: str, kept: Sequence[int]) -> str:
-    """The ``value`` of a map that knows how the items ``kept`` have ended, and starts all others."""
-    started = max(kept, default=-1) + 1
-    again = [index for index in range(started) if index not in kept]
-    return _told(min([*again, started]), started, decode(value)[2], again)
 
 
 def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry]:
@@ -174,9 +149,4 @@ def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry
 def _results(flow: Flow, entry: Entry, count: int) -> list[Any]:
     if entry.status == EntryStatus.FAILED:
         raise JoinError(entry.path, decode(cast(str, entry.error)))
-    return [decode(cast(str, item.value)) for item in _items(flow, entry.path, count) if item is not None]
-
-
-def _items(flow: Flow, path: str, count: int) -> list[Entry | None]:
-    journaled = {entry.path: entry for entry in flow.journal.under(f"{path}[")}
-    return [journaled.get(_item_path(path, index)) for index in range(count)]
+    return [decode(cast(str, item.value)) for item in item_entries(flow.journal, entry.path, count) if item is not None]

@@ -10,11 +10,11 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from ..core.codec import decode
+from ..core.fan_out import map_of, started_anew
 from ..core.loops import limited_anew
-from ..core.maps import started_anew
+from ..core.losers import is_lost
 from ..core.names import ON_FAILURE
 from ..core.paths import above
-from ..core.races import is_lost
 from ..core.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
 from ..core.undoing import UNDO
 from ..exceptions import PayloadUndecodable
@@ -128,7 +128,7 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place])
     ).exclude(pk__in=[run.pk for run in parents])
 
     def is_replaced(at: Place, child: Run) -> bool:
-        is_unseen = at in waiting or (at not in seen and (at[0], _map_of(at[1])) in maps)
+        is_unseen = at in waiting or (at not in seen and (at[0], map_of(at[1])) in maps)
         return is_unseen or (at in open_places and (at in culprits or _went_with(ended[at[0]], child)))
 
     # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
@@ -157,9 +157,9 @@ def _begin_items_anew(journal: QuerySet[JournalEntry], places: Iterable[Place]) 
     """A map whose children were forgotten starts others for them, and for nobody else."""
     items: dict[Place, set[int]] = defaultdict(set)
     for run_id, path in places:
-        index = path[len(_map_of(path)) + 1 : -1]
+        index = path[len(map_of(path)) + 1 : -1]
         if index.isdecimal():
-            items[run_id, _map_of(path)].add(int(index))
+            items[run_id, map_of(path)].add(int(index))
     maps = journal.filter(pk__in=list(items), kind=Kind.MAP).exclude(status=EntryStatus.SUCCEEDED)
     for run_id, path, value in list(maps.values_list("run_id", "path", "value")):
         journal.filter(run_id=run_id, path=path).update(
@@ -168,8 +168,3 @@ def _begin_items_anew(journal: QuerySet[JournalEntry], places: Iterable[Place]) 
             error=None,
             finished_at=None,
         )
-
-
-def _map_of(path: str) -> str:
-    """The path of the map that has ``path`` as an item; empty for what can be none."""
-    return path.rpartition("[")[0] if path.endswith("]") else ""

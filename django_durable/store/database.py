@@ -51,13 +51,18 @@ class Database:
         no longer than ``seconds``: then the database refuses (``Dialect.is_lock_timeout``).
         """
         d, was_inside = self.dialect, self.connection.in_atomic_block
+        shorten = d.shorten_waits(seconds)
         with self.transaction():
-            if not was_inside and (statement := d.read_committed(self.connection)):
-                self.rows(statement)
-            before = self.rows(shorten)[0][0] if (shorten := d.shorten_waits(seconds)) else None
+            if not was_inside:
+                # One round trip for both. Always said: Django does not know of a default of the server's or the role's.
+                if first := "; ".join(filter(None, (d.read_committed, shorten))):
+                    self.rows(first)
+                yield
+                return
+            before = self.rows(shorten)[0][0] if shorten else None
             yield
-            # Ours ends with our transaction. The caller's goes on, and its other statements may wait as before.
-            if was_inside and before is not None:
+            # Ours would end with our transaction. The caller's goes on, and its other statements may wait as before.
+            if before is not None:
                 self.rows(d.restore_waits(), before=before)
 
 
@@ -70,6 +75,9 @@ class PrivateDatabase(Database):
     def __init__(self, alias: str | None = None) -> None:
         super().__init__(alias)
         self._wrapper = _private_copy(connections[self.alias])
+        self._is_begun = False
+        self._asked: object = None
+        self._begins_read_committed = True
         # SQLite lets one connection write at a time. Here threads queue for it in order; left to SQLite they would
         # poll, with pauses of up to a tenth of a second.
         self.lock = ONE_WRITER if self.dialect.has_one_writer else threading.RLock()
@@ -80,7 +88,32 @@ class PrivateDatabase(Database):
 
     def rows(self, sql: str, **parameters: Any) -> list[Row]:
         with self.lock:
-            return super().rows(sql, **parameters)
+            if self._is_begun or self._is_read_committed_alone():
+                return super().rows(sql, **parameters)
+            with self.transaction():
+                return super().rows(sql, **parameters)
+
+    def _is_read_committed_alone(self) -> bool:
+        """Whether a statement outside a transaction is READ COMMITTED, which only the server knows. Asked once of each
+        session.
+
+        Where it is not, each such statement gets a transaction that says so. Nothing sets it for the session: PgBouncer
+        refuses the start-up parameter ``options``, and a SET would stay with the server's session, for its next client.
+        What Django's ``isolation_level`` sets is told in BEGIN only, which autocommit never sends.
+        """
+        if self._asked is None or self._asked is not self._wrapper.connection:
+            self._wrapper.ensure_connection()
+            self._begins_read_committed = self._default_isolation() in (None, "read committed")
+            self._asked = self._wrapper.connection
+        return self._begins_read_committed
+
+    def _default_isolation(self) -> str | None:
+        if not (ask := self.dialect.ask_isolation):
+            return None
+        # A part of connecting, as what Django itself then asks and sets.
+        with self._wrapper.wrap_database_errors, self._wrapper.create_cursor() as cursor:
+            cursor.execute(ask)
+            return str(cursor.fetchone()[0])
 
     def transaction(self) -> AbstractContextManager[None]:
         return self._begun(self.dialect.begin(durable_settings().LEASE_SECONDS))
@@ -97,6 +130,7 @@ class PrivateDatabase(Database):
     def _begun(self, begin: str) -> Iterator[None]:
         with self.lock, self._wrapper.cursor() as cursor:
             cursor.execute(begin)
+            self._is_begun = True
             try:
                 yield
                 # Where this fails (constraints that are checked at the end) SQLite leaves the transaction open.
@@ -104,6 +138,8 @@ class PrivateDatabase(Database):
             except BaseException:
                 self._roll_back()
                 raise
+            finally:
+                self._is_begun = False
 
     def _roll_back(self) -> None:
         try:

@@ -29,6 +29,9 @@ class PostgreSQL:
     lock: ClassVar[str] = "FOR NO KEY UPDATE SKIP LOCKED"
     lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r SKIP LOCKED"
     wait_lock: ClassVar[str] = "FOR NO KEY UPDATE"
+    read_committed: ClassVar[str] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+    """The first statement of a transaction in which each statement sees what is committed when it begins."""
+    ask_isolation: ClassVar[str] = "SHOW default_transaction_isolation"
 
     @property
     def now(self) -> str:
@@ -55,7 +58,7 @@ class PostgreSQL:
     def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
         """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there."""
         return f"""CROSS JOIN LATERAL (
-            SELECT r.id, r.queue, r.priority, r.queued_at, r.wake_at FROM django_durable_run r
+            SELECT r.id, r.queue, r.priority, r.queued_at, r.started_at, r.wake_at FROM django_durable_run r
             WHERE {where} ORDER BY {order} LIMIT %(limit)s {self.lock if locks else ""}) AS r"""
 
     def begins_with(self, column: str, prefix: str) -> str:
@@ -79,6 +82,10 @@ class PostgreSQL:
         """The order of ``lies_within``, backwards."""
         return f"{column} USING ~>~"
 
+    def at_most(self, number: str, rows: str, order: str) -> str:
+        """Whether there are no more of ``rows`` than ``number``, which is an expression; no more are looked at."""
+        return f"({rows} ORDER BY {order} LIMIT 1 OFFSET {number}) IS NULL"
+
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         """``parameter`` (JSON array of objects) as a table with these columns; one parameter, however many rows."""
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -93,11 +100,6 @@ class PostgreSQL:
         """A process that freezes in a transaction, for ``idle`` seconds, loses its locks: others wait for them."""
         limit = f"SET LOCAL idle_in_transaction_session_timeout = {round(idle * 1000)}"
         return f"BEGIN ISOLATION LEVEL READ COMMITTED; {limit}"
-
-    def read_committed(self, connection: Any) -> str:
-        """The first statement of a transaction that must be READ COMMITTED, where the project begins it otherwise."""
-        begins_so = getattr(connection.isolation_level, "name", "READ_COMMITTED") == "READ_COMMITTED"
-        return "" if begins_so else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
     def shorten_waits(self, seconds: float) -> str:
         """Wait for locks ``seconds`` at most until this transaction ends; tells what held before.
@@ -151,6 +153,8 @@ class SQLite:
     lock: ClassVar[str] = ""
     lock_runs: ClassVar[str] = ""
     wait_lock: ClassVar[str] = ""
+    read_committed: ClassVar[str] = ""
+    ask_isolation: ClassVar[str] = ""
 
     def _moved(self, instant: str, *modifiers: str) -> str:
         # %% because the text passes through parameter formatting.
@@ -199,6 +203,10 @@ class SQLite:
     def last_first(self, column: str) -> str:
         return f"{column} DESC"
 
+    def at_most(self, number: str, rows: str, order: str) -> str:
+        # An OFFSET cannot name a column here.
+        return f"(SELECT count(*) FROM ({rows})) <= {number}"
+
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
@@ -208,9 +216,6 @@ class SQLite:
 
     def begin(self, idle: float) -> str:
         return "BEGIN IMMEDIATE"
-
-    def read_committed(self, connection: Any) -> str:
-        return ""
 
     def shorten_waits(self, seconds: float) -> str:
         # The project's busy time-out bounds every wait for the one write lock.

@@ -49,7 +49,7 @@ def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: f
         change(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, **still)
     for run in runs:
         run.status = Status.BLOCKED if run.cancel_requested_at is None else Status.CANCELLED
-    return Unknown(runs, wake_parents(db, [run.parent_id for run in cancelling]))
+    return Unknown(runs, wake_parents(db, [(run.parent_id, run.parent_path) for run in cancelling]))
 
 
 def unblock_known(db: Database, fingerprints: Mapping[str, str], queues: Sequence[str]) -> list[Run]:

@@ -60,6 +60,7 @@ def fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> tuple[NewRun, 
         ready = start_runs(db, [new])
         Run.objects.using(db.alias).filter(pk=new.id).update(forked_from=run_id)
         JournalEntry.objects.using(db.alias).bulk_create(_row(new.id, rows[entry.path], entry) for entry in kept)
+        _copy_notes(db, run_id, new.id)
         _audit(db, old, new, from_step, by)
     return new, ready
 
@@ -98,9 +99,15 @@ def _row(run_id: UUID, row: JournalEntry, entry: Entry) -> JournalEntry:
     )
 
 
-def _audit(db: Database, old: Run, new: NewRun, from_step: str, by: Verb) -> None:
-    def told(what: str) -> Verb:
-        return Verb(by.actor, f"{what}: {by.reason}" if by.reason else what)
+def _copy_notes(db: Database, old: UUID, new: UUID) -> None:
+    """A replay says nothing again that came before what is journaled."""
+    notes = Payload.objects.using(db.alias).filter(run_id=old, kind=PayloadKind.NOTES)
+    texts = notes.values_list("data", flat=True)
+    Payload.objects.using(db.alias).bulk_create(
+        Payload(run_id=new, kind=PayloadKind.NOTES, data=text) for text in texts
+    )
 
-    audit(db, [(old.pk, old.status)], "fork", told(f"{new.id} from {from_step!r}"))
-    audit(db, [(new.id, "")], "fork", told(f"of {old.pk} from {from_step!r}"))
+
+def _audit(db: Database, old: Run, new: NewRun, from_step: str, by: Verb) -> None:
+    audit(db, [(old.pk, old.status)], "fork", by.about(f"{new.id} from {from_step!r}"))
+    audit(db, [(new.id, "")], "fork", by.about(f"of {old.pk} from {from_step!r}"))

@@ -17,22 +17,25 @@ from .database import Database
 
 LOCK_SECONDS = 2.0
 """How long who acts on a run waits for a transaction that holds its row; a worker's own are done in milliseconds."""
+TICK_SECONDS = 0.1
+"""How long a loop waits for one: until it goes on everything else that it does waits with it. It comes back."""
 
 
 @contextmanager
-def brief_lock(db: Database, run_ids: Sequence[UUID]) -> Iterator[None]:
-    """A transaction, or a savepoint, that waits for no row longer than LOCK_SECONDS. Raises RunLocked, which names
-    those of the runs (or of what ``locked`` asked for in it) that another transaction holds."""
+def brief_lock(db: Database, run_ids: Sequence[UUID], seconds: float | None = None) -> Iterator[None]:
+    """A transaction, or a savepoint, that waits for no row longer than ``seconds`` (LOCK_SECONDS). Raises RunLocked,
+    which names those of the runs (or of what ``locked`` asked for in it) that another transaction holds."""
+    seconds = LOCK_SECONDS if seconds is None else seconds
     try:
-        with db.brief_transaction(LOCK_SECONDS):
+        with db.brief_transaction(seconds):
             yield
     except _Refused as refused:
         held = _held(db, refused.runs)
-        raise RunLocked(held or run_ids, LOCK_SECONDS) from refused.__cause__
+        raise RunLocked(held or run_ids, seconds) from refused.__cause__
     except OperationalError as error:
         if not db.dialect.is_lock_timeout(error):
             raise
-        raise RunLocked(run_ids, LOCK_SECONDS) from error
+        raise RunLocked(run_ids, seconds) from error
 
 
 def locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
@@ -43,6 +46,14 @@ def locked(db: Database, runs: QuerySet[Run]) -> list[Run]:
         if not db.dialect.is_lock_timeout(error):
             raise
         raise _Refused(runs) from error
+
+
+def lock_parents(db: Database, run_ids: Sequence[UUID]) -> None:
+    """Before the children, as a cancellation does: no parent journals its child's end while we decide by it."""
+    children = Run.objects.using(db.alias).filter(pk__in=list(run_ids), parent_id__isnull=False)
+    parents = list(children.values_list("parent_id", flat=True))
+    if parents:
+        locked(db, Run.objects.filter(pk__in=parents))
 
 
 def locked_now(db: Database, runs: QuerySet[Run], limit: int | None = None) -> list[Run]:

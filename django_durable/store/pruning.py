@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 from uuid import UUID
 
 from ..conf import durable_settings
+from ..core import registry
 from .database import Database, as_json
 from .sql import limits
 from .sql import pruning as sql
@@ -39,13 +40,16 @@ class Retention:
 
 def retention(options: Mapping[str, timedelta | float | None], *, default: float | None = None) -> Retention:
     """The retention in force. ``options`` holds each workflow's option by name, ``default`` (seconds) goes before
-    ``RETENTION_DAYS``."""
+    ``RETENTION_DAYS``. What a rate still counts is kept."""
     seconds = durable_settings().RETENTION_DAYS * DAY if default is None else default
     own = {
         name: given.total_seconds() if isinstance(given, timedelta) else float(given)
         for name, given in options.items()
         if given is not None
     }
+    for name, bounds in registry.limits().items():
+        if bounds.rate is not None:
+            own[name] = max(own.get(name, seconds), bounds.rate.seconds)
     return Retention(seconds, own)
 
 
@@ -92,6 +96,7 @@ def prune(
     pruned.idempotency_keys = _prune_rows(db, "idempotencykey", sql.find_keys(d), dry_run, limit=most)
     pruned.workers = _prune_rows(db, "worker", sql.find_workers(d), dry_run, limit=most, seconds=DAY)
     pruned.fires = _prune_rows(db, "fire", sql.find_fires(d), dry_run, limit=most, seconds=keep.default)
+    _prune_rows(db, "audit", sql.find_audits(d), dry_run, limit=most, seconds=keep.default)
     _prune_rows(db, "limit", limits.find_idle(d), dry_run, limit=most, seconds=DAY)
     return pruned
 

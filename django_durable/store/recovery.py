@@ -6,18 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from ..core.fan_out import map_of
 from ..core.lease import Lease
 from ..core.states import TERMINAL, Status
 from ..queues.ready import Ready
-from .committing import claim_rows
 from .database import Database, Row, as_json
+from .fencing import claim_rows
 from .locking import brief_lock
 from .sql import leases, waits
+
+Child = tuple[UUID, str]
+"""Parent and path."""
 
 
 class Taken(NamedTuple):
     """A run whose lease was taken away; ``status`` is queued, or paused where that was asked for, or after too many
-    crashes blocked, or cancelled where it had been asked to stop. ``woken``: its parent, where that waited for that."""
+    crashes blocked, or cancelled where it had been asked to stop. ``woken``: its parent, where that waited for that;
+    one of several of a map tells of it."""
 
     ready: Ready
     status: str
@@ -60,28 +65,43 @@ def _wake(db: Database, run_id: UUID, *, skips: bool) -> list[Ready] | None:
         return _ready(db, db.rows(waits.wake(d), id=d.key(run_id)))
 
 
-def try_wake_parent(db: Database, parent_id: UUID, path: str) -> list[Ready] | None:
-    """As ``try_wake``, for the parent of a child at ``path`` that is over, after the commit of that.
+def wake_parent(db: Database, parent_id: UUID, path: str) -> list[Ready]:
+    """As ``wake``, for the parent of a child at ``path`` that is over, after the commit of that. Raises RunLocked.
 
-    Where a sibling of the same map lives, the parent is left alone, and its row is not even locked: ten thousand
-    children would each write to it. No wake is lost: of all their commits one is visible last, and whoever made that
-    one looks after it and sees no other alive. Two that end together may both come to that: then the parent's lock
-    decides, and the second finds it awake. A path that is no map's may look like an item's (of a call with a key):
-    such children are waited for one by one, and none is left to another.
+    Where that has not fulfilled the wait of a map, the parent is left alone, and its row is not even locked: ten
+    thousand children would each write to it. No wake is lost: of the commits that leave few enough alive one is
+    visible first, and whoever made that one looks after it and sees so few. Two that end together may both come to
+    that: then the parent's lock decides, and the second finds it awake. A path that is no map's may look like an
+    item's (of a call with a key): such children are waited for one by one, and none is left to another.
     """
-    of_map, is_item, _ = path.rpartition("[")
-    if is_item and db.rows(waits.live_sibling(db.dialect), id=db.dialect.key(parent_id), map=of_map):
-        return []
-    return try_wake(db, parent_id)
+    return [] if _is_left_alone(db, parent_id, path) else wake(db, parent_id)
 
 
-def wake_parents(db: Database, parents: Iterable[UUID | None]) -> list[Ready]:
-    """Wake the parents (if any) of runs that are over, after the commit of that.
+def try_wake_parent(db: Database, parent_id: UUID, path: str) -> list[Ready] | None:
+    """As ``wake_parent``, but None at once where somebody holds the parent's row: the caller must come back to it."""
+    return [] if _is_left_alone(db, parent_id, path) else try_wake(db, parent_id)
+
+
+def _is_left_alone(db: Database, parent_id: UUID, path: str) -> bool:
+    of_map = map_of(path)
+    return bool(of_map and db.rows(waits.is_left_alone(db.dialect), id=db.dialect.key(parent_id), map=of_map))
+
+
+def one_for_each_wait(children: Iterable[tuple[UUID | None, str]]) -> list[Child]:
+    """Of children that are over (parent and path), as many as are worth to wake their parents for: one of each map."""
+    firsts: dict[Child, Child] = {}
+    for parent_id, path in children:
+        if parent_id is not None:
+            firsts.setdefault((parent_id, map_of(path) or path), (parent_id, path))
+    return list(firsts.values())
+
+
+def wake_parents(db: Database, children: Iterable[tuple[UUID | None, str]]) -> list[Ready]:
+    """Wake the parents (if any) of runs that are over, after the commit of that. ``children``: parent and path.
 
     Here nobody waits for a row that somebody holds: the sweep comes back to it.
     """
-    known = [parent_id for parent_id in dict.fromkeys(parents) if parent_id is not None]
-    return [ready for parent_id in known for ready in try_wake(db, parent_id) or []]
+    return [ready for one in one_for_each_wait(children) for ready in try_wake_parent(db, *one) or []]
 
 
 def promote(db: Database, limit: int) -> list[Ready]:
@@ -133,13 +153,18 @@ def _take_away(
     db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
 ) -> list[Taken]:
     rows = db.rows(statement, limit=limit, lease=float(lease), max_crashes=max_crashes, **parameters)
-    return [_taken(db, row) for row in rows]
+    ended = {row[0]: _place(db, row) for row in rows if row[3] in TERMINAL and row[6] is not None}
+    woken = {place: try_wake_parent(db, *place) or [] for place in one_for_each_wait(ended.values())}
+    return [_taken(db, row, woken.pop(ended[row[0]], []) if row[0] in ended else []) for row in rows]
 
 
-def _taken(db: Database, row: Row) -> Taken:
-    status, suspect, workflow, parent_key = row[3:]
-    parent_id = db.dialect.read_key(parent_key) if parent_key is not None and status in TERMINAL else None
-    return Taken(_ready(db, [row])[0], status, bool(suspect), workflow, wake_parents(db, [parent_id]))
+def _place(db: Database, row: Row) -> Child:
+    return db.dialect.read_key(row[6]), row[7]
+
+
+def _taken(db: Database, row: Row, woken: Sequence[Ready]) -> Taken:
+    status, suspect, workflow = row[3:6]
+    return Taken(_ready(db, [row])[0], status, bool(suspect), workflow, woken)
 
 
 def release_worker(db: Database, worker_id: UUID) -> list[Ready]:

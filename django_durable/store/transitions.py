@@ -15,7 +15,7 @@ from .anew import REPLACED, make_room
 from .auditing import Verb, audit
 from .clock import DatabaseNow
 from .database import Database
-from .locking import brief_lock, change, locked
+from .locking import brief_lock, change, lock_parents, locked
 
 
 def as_ready(runs: Sequence[Run]) -> list[Ready]:
@@ -31,17 +31,22 @@ class Cancelling:
     queued: list[Run]
     count: int = 0
 
+    def add(self, other: Cancelling) -> None:
+        self.ended += other.ended
+        self.queued += other.queued
+        self.count += other.count
 
-def cancel(db: Database, run_ids: Sequence[UUID], by: Verb) -> Cancelling:
+
+def cancel(db: Database, run_ids: Sequence[UUID], by: Verb, *, patience: float | None = None) -> Cancelling:
     """Ask the runs and their live, attached descendants to stop. Terminal ones are left as they are.
 
     The row is locked first and then looked at: an UPDATE for each status would let the run slip between them. Raises
-    RunLocked.
+    RunLocked where a row is held for ``patience`` seconds (LOCK_SECONDS).
     """
     done = Cancelling([], [])
     layer = Run.objects.filter(pk__in=list(run_ids))
     verb = by
-    with brief_lock(db, run_ids):
+    with brief_lock(db, run_ids, patience):
         while runs := [run for run in locked(db, layer) if run.status not in TERMINAL]:
             fresh = [run for run in runs if _ends_at_once(run)]
             waiting = [run for run in runs if run.status in (Status.WAITING, Status.PAUSED) and run not in fresh]
@@ -97,7 +102,7 @@ def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Run]:
         pk__in=list(run_ids),
     )
     with brief_lock(db, run_ids):
-        _lock_parents(db, run_ids)
+        lock_parents(db, run_ids)
         runs = [run for run in locked(db, resumable) if not _parent_knows_its_end(db, run)]
         audit(db, _statuses(runs), "resume", by)
         paused = [run for run in runs if run.status == Status.PAUSED]
@@ -150,14 +155,6 @@ def _begin_anew(db: Database, runs: Sequence[Run]) -> None:
 
 def _statuses(runs: Sequence[Run]) -> list[tuple[UUID, str]]:
     return [(run.pk, run.status) for run in runs]
-
-
-def _lock_parents(db: Database, run_ids: Sequence[UUID]) -> None:
-    """Before the children, as a cancellation does: no parent journals its child's end while we decide by it."""
-    children = Run.objects.using(db.alias).filter(pk__in=list(run_ids), parent_id__isnull=False)
-    parents = list(children.values_list("parent_id", flat=True))
-    if parents:
-        locked(db, Run.objects.filter(pk__in=parents))
 
 
 def _parent_knows_its_end(db: Database, run: Run) -> bool:

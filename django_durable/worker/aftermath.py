@@ -11,8 +11,8 @@ from ..core.lease import Lease
 from ..core.states import TERMINAL
 from ..queues.base import Queue
 from ..store.claiming import Claim
-from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
+from ..store.receipts import Receipt
 from ..workflows.registry import get_workflow
 from . import announcing
 from .announcer import Announcer
@@ -73,12 +73,10 @@ class Aftermath:
             self._notifier.do(partial(self._look_at, claim, write))
 
     def _look_at(self, claim: Claim, write: Write) -> None:
-        receipt = find_receipt(claim)
-        if receipt is None:
-            return
+        receipt = find_receipt(claim, write)
         self._notify(receipt)
         self._release(claim, receipt)
-        if receipt.status is not None:
+        if receipt.is_held:
             self._announce(claim, write, receipt)
 
     def _notify(self, receipt: Receipt) -> None:

@@ -15,7 +15,7 @@ from ..core.journal import Entry, Write
 from ..core.registry import find
 from ..core.states import EntryStatus, Kind, Status
 from ..store.claiming import Claim
-from ..store.committing import Receipt
+from ..store.receipts import Receipt
 from ..workflows.definition import Workflow
 
 OF_STATUS: dict[str, Signal] = {

@@ -11,8 +11,9 @@ from django.db.utils import InterfaceError, OperationalError
 from ..core.journal import Write
 from ..core.lease import Lease
 from ..queues.ready import Ready
-from ..store.committing import Receipt, write_batch
+from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
+from ..store.receipts import Receipt
 from .submission import Submission
 
 logger = logging.getLogger("django_durable.worker")

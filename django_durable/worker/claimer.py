@@ -25,10 +25,11 @@ from ..store.claiming import (
     claim_oldest,
     claim_suspect,
     hand_back,
+    look_ahead,
     seconds_to_next_due,
 )
 from ..store.database import PrivateDatabase
-from ..store.limiting import KeyWalk, claim_hinted, claim_limited
+from ..store.limiting import KeyWalk, claim_hinted, claim_limited, seconds_to_opening
 from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
@@ -37,6 +38,8 @@ HELD_SECONDS = 0.02
 """How long after a claim that skipped a held row the id is tried once more; after that the sweep finds the run."""
 GATHER_SECONDS = 0.002
 """How long a busy claimer waits for a few slots to come free together: claims are cheaper by the batch."""
+SHORTEST_LOOK = 0.1
+"""Seconds to the next look where the rate of a key opens before that: of many keys there is always one."""
 UNLIMITED_SECONDS = 60.0
 """How often code without a limit asks for runs that were started when it had one."""
 SWEPT_PART = 8
@@ -175,6 +178,12 @@ class Claimer:
 
     def _look(self, room: int) -> int:
         """Ask the database itself: the only source of the database queue, the sweep for ids that Redis lost."""
+        if self.is_idle.is_set():
+            # The last look found nothing: one statement says whether this one would, and when to come again.
+            ahead = look_ahead(self._db, self._who)
+            if ahead.is_empty:
+                self._next_look = clock.monotonic() + self._seconds_to_rest(ahead.due_in)
+                return 0
         count = self._take_both(room) if self._who.limits else self._take_next(room)
         if not self._who.limits and count < room and clock.monotonic() >= self._next_without_limit:
             # Code without a limit asks now and then: what was started under one of before must not wait for ever.
@@ -231,7 +240,13 @@ class Claimer:
             self._unstarted = []
 
     def _seconds_to_look(self) -> float:
-        """Until the next look: the poll, or with hints the sweep, or when the next run comes due before that.
+        """Until the next look: as a rule, or when the rate of a key opens before that."""
+        due_in = seconds_to_next_due(self._db, self._who) if self._queue.gives_hints else None
+        rest, opening = self._seconds_to_rest(due_in), seconds_to_opening(self._db, self._keys.seen, self._who.limits)
+        return rest if opening is None else min(rest, max(opening, SHORTEST_LOOK))
+
+    def _seconds_to_rest(self, due_in: float | None) -> float:
+        """The poll, or with hints the sweep, or when the next run comes due before that.
 
         Whoever lets a run wait for less than a sweep says so through the queue; a timer is never longer than one.
         """
@@ -239,8 +254,7 @@ class Claimer:
         if not self._queue.gives_hints:
             return settings.POLL_SECONDS * random.uniform(0.9, 1.1)
         sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.1)
-        due = seconds_to_next_due(self._db, self._who)
-        return sweep if due is None else min(sweep, max(due, HELD_SECONDS))
+        return sweep if due_in is None else min(sweep, max(due_in, HELD_SECONDS))
 
     def _claim_suspect(self) -> int:
         settings = durable_settings()

@@ -3,6 +3,11 @@
 A thread that finds nobody committing leads the commit itself, so that a lone run does not pay for company; what
 gathers meanwhile goes into the next batch, led by the first thread that waits in it. Who cannot lead is led for by
 the committer's own thread: event loops, and writes whose row was held when the last leader had nothing else to do.
+
+Nobody lingers for company: the commit that is under way is the linger of those who come meanwhile. Measured with 200
+runs, a commit takes 16 rows of 32 threads and 116 of coroutines. A linger of 1 ms while others are in flight made that
+24 and 169: threads were a fifth faster by it, coroutines a quarter slower, and the steps of one run beside another that
+was inside of a long step took twice as long. That a run is in flight does not say that it is about to commit.
 """
 
 from __future__ import annotations
@@ -19,8 +24,8 @@ from ..core import clock
 from ..core.journal import Inbox, Write
 from ..core.lease import Lease
 from ..store.claiming import load_news
-from ..store.committing import Receipt
 from ..store.database import PrivateDatabase
+from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .held import HeldRows
 from .submission import Submission, answer_all

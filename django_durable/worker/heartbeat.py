@@ -11,8 +11,8 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.lease import Lease
-from ..store.committing import still_held
 from ..store.database import PrivateDatabase
+from ..store.fencing import still_held
 from ..store.recovery import renew
 from .slots import Slots
 
@@ -30,6 +30,7 @@ class Heartbeat:
         self._slots = slots
         self._tell = tell
         self._stop = threading.Event()
+        self._failed = False
         self._thread = threading.Thread(target=self._run, name="durable-heartbeat", daemon=True)
 
     def begin(self) -> None:
@@ -51,8 +52,6 @@ class Heartbeat:
             except Exception:
                 logger.exception("the heartbeat stumbled")
                 self._failed = True
-
-    _failed = False
 
     def _pause(self) -> float:
         settings = durable_settings()

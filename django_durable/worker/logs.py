@@ -11,7 +11,7 @@ from ..core.journal import Write
 from ..core.outcomes import Blocked, Failed, Retried
 from ..core.states import EntryStatus, Kind, Status
 from ..store.claiming import Claim
-from ..store.committing import Receipt
+from ..store.receipts import Receipt
 
 logger = logging.getLogger("django_durable.runs")
 
@@ -92,12 +92,12 @@ class LineFormatter(logging.Formatter):
 
 
 def log_to_stderr(verbosity: int, *, as_json: bool) -> None:
-    """Let the package's events be seen. A project with logging of its own keeps it, unless JSON was asked for."""
+    """Let the package's events be seen, each once. A project's own logging stays, unless JSON was asked for."""
     logger = logging.getLogger("django_durable")
     if logger.hasHandlers() and not as_json:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
-    logger.addHandler(handler)
+    logger.handlers = [handler]
     logger.propagate = not as_json
     logger.setLevel(LEVELS.get(verbosity, logging.DEBUG))

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.utils import Error
 
+from ..core.fan_out import map_of
 from ..core.registry import limits
 from ..exceptions import RunLocked
 from ..queues.base import Queue
@@ -73,7 +74,7 @@ class Notifier:
     def wake_parent(self, parent_id: UUID, path: str) -> None:
         """Wake the parent of a child at ``path`` that is over, if that has fulfilled its wait."""
         # One look will do for all the items of a map that have ended before it begins: a fan-out brings thousands.
-        asked = (parent_id, path.rpartition("[")[0] or path)
+        asked = (parent_id, map_of(path) or path)
         if asked not in self._asked:
             self._asked.add(asked)
             self.do(partial(self._try_wake, asked, path))

@@ -29,6 +29,7 @@ class ThreadPool:
     """Reused threads. A thread keeps its connections from run to run as Django does from request to request."""
 
     def __init__(self, limit: int, commit: Commit, ended: Ended) -> None:
+        self._limit = limit
         self._commit = commit
         self._ended = ended
         self._executor = ThreadPoolExecutor(limit, thread_name_prefix="durable-run")
@@ -53,10 +54,18 @@ class ThreadPool:
             self._ended(claim, outcome)
 
     def close(self) -> None:
-        for _ in range(self._executor._max_workers):
-            self._executor.submit(connections.close_all)
+        """Ends the threads and their connections. No run is left in them."""
+        # All at the same time: a thread that was done early would take the turn of another, whose connections stayed.
+        together = threading.Barrier(self._limit)
+        for _ in range(self._limit):
+            self._executor.submit(_close_connections, together)
         self._executor.shutdown(wait=True)
         self._branches.close()
+
+
+def _close_connections(together: threading.Barrier) -> None:
+    together.wait()
+    connections.close_all()
 
 
 class LoopPool:

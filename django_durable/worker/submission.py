@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from ..core.journal import Write
 from ..core.lease import Lease
 from ..executor.undisturbed import UndisturbedFuture
-from ..store.committing import Receipt
+from ..store.receipts import Receipt
 
 
 class Submission:

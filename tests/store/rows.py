@@ -86,8 +86,14 @@ def stale(lease: Lease) -> Lease:
     return Lease(lease.run_id, uuid4(), lease.ends)
 
 
-def step_entry(path: str = "step", value: Any = 1, seq: int = 1, status: EntryStatus = EntryStatus.SUCCEEDED) -> Entry:
-    return Entry(path, Kind.STEP, status, seq=seq, attempts=1, value=encode(value))
+def step_entry(
+    path: str = "step",
+    value: Any = 1,
+    seq: int = 1,
+    status: EntryStatus = EntryStatus.SUCCEEDED,
+    undo: bool = False,
+) -> Entry:
+    return Entry(path, Kind.STEP, status, seq=seq, attempts=1, value=encode(value), undo=undo)
 
 
 def event_entry(name: str = "packed", wake_after: float | None = None) -> Entry:

@@ -26,6 +26,7 @@ from django_durable.store.claiming import (
     claim_oldest,
     claim_suspect,
     hand_back,
+    look_ahead,
     seconds_to_next_due,
 )
 from django_durable.store.committing import write_batch
@@ -352,6 +353,21 @@ def test_when_the_next_run_comes_due(db: PrivateDatabase):
     assert 3590 < (seconds_to_next_due(db, who) or 0) <= 3600.001
     make_run(Status.WAITING, wake_at=at(timedelta(seconds=-10)))
     assert -11 < (seconds_to_next_due(db, who) or 0) <= -9.999
+
+
+@pytest.mark.parametrize("limit", [{}, {"limit_key": "a"}], ids=["free", "limited"])
+@pytest.mark.parametrize("status", [Status.QUEUED, Status.SCHEDULED, Status.WAITING])
+def test_a_look_ahead_sees_whatever_a_claim_would(status: str, limit: dict[str, str], db: PrivateDatabase):
+    """An idle worker asks nothing else."""
+    who = claimant()
+    make_run(queue="other")
+    assert look_ahead(db, who) == (False, None)
+    make_run(Status.WAITING, wake_at=at(timedelta(hours=1)), **limit)
+    ahead = look_ahead(db, who)
+    assert ahead.is_empty
+    assert 3590 < (ahead.due_in or 0) <= 3600.001
+    make_run(status, **limit, **({} if status == Status.QUEUED else {"wake_at": at(PAST)}))
+    assert not look_ahead(db, who).is_empty
 
 
 def test_a_journal_that_cannot_be_read_is_told_of_its_run_alone(db: PrivateDatabase):

@@ -14,8 +14,9 @@ from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
 from django_durable.store.auditing import Verb
 from django_durable.store.claiming import claim_ids
-from django_durable.store.committing import Receipt, write_batch
+from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.store.receipts import Receipt
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (
@@ -160,6 +161,10 @@ def test_a_later_entry_replaces_an_earlier_one_at_its_path(db: PrivateDatabase):
     entry = JournalEntry.objects.get()
     assert (entry.status, entry.value, entry.seq) == ("succeeded", "2", 1)
     assert entry.finished_at is not None
+    finished_at = entry.finished_at
+    write_batch(db, [(claimed.lease, Write(entries(step_entry(value=2, undo=True))))])
+    entry.refresh_from_db()
+    assert (entry.undo, entry.finished_at) == (True, finished_at), "it finished when it did"
 
 
 def test_a_row_that_somebody_holds_goes_into_the_next_batch(db: PrivateDatabase, connect: Connect, threads: Threads):

@@ -17,7 +17,6 @@ from django_durable.store.auditing import Verb
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.fitting import block_unknown, unblock_known
-from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (
     PAST,
     WORKFLOW,
@@ -93,17 +92,6 @@ def test_a_child_that_is_blocked_wakes_nobody():
     make_run(parent_id=parent.pk, parent_path="child", workflow="gone.away")
     assert block_unknown(Database(), [WORKFLOW], 10).woken == []
     assert status_of(parent) == Status.WAITING
-
-
-def test_a_parent_that_somebody_holds_keeps_nobody_waiting(db: PrivateDatabase, threads: Threads):
-    if db.dialect.has_one_writer:
-        return  # there the child would not have ended either
-    parent, other = waiting_parent(), waiting_parent()
-    ended_child(parent)
-    ended_child(other)
-    with row_locked(db, parent.pk):
-        ended = answer(threads.start(lambda: block_unknown(Database(), [WORKFLOW], 10)))
-        assert (len(ended.runs), ended.woken) == (2, [Ready(other.pk, "default", 0)])
 
 
 # --- code that may fit -----------------------------------------------------------------------

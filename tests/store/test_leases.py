@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -11,16 +12,17 @@ import pytest
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
 from django_durable.core.outcomes import Completed, Released
-from django_durable.core.states import BlockReason, Status
+from django_durable.core.states import BlockReason, Kind, Status
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery
 from django_durable.store.claiming import claim_suspect
-from django_durable.store.committing import still_held, write_batch
+from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.fencing import still_held
 from django_durable.store.recovery import Taken
 from tests.store.conftest import Connect
-from tests.store.parallel import Threads, answer, row_locked, session, wait_until_blocked
+from tests.store.parallel import Hooked, Threads, answer, row_locked, session, wait_until_blocked
 from tests.store.rows import (
     LEASE,
     PAST,
@@ -171,24 +173,30 @@ def test_a_child_that_is_reaped_as_cancelled_wakes_its_parent(db: PrivateDatabas
     assert status_of(parent) == Status.QUEUED
 
 
+def test_children_of_one_map_that_are_reaped_together_ask_for_their_parent_once(db: PrivateDatabase):
+    parent = make_run(Status.WAITING, waiting_on="map:each", wake_at=None)
+    journal_row(parent, replace(child_entry("each"), kind=Kind.MAP))
+    guilty = {"suspect": True, "crashes": 2, "cancel_requested_at": at(PAST)}
+    for index in range(3):
+        lapsed(parent_id=parent.pk, parent_path=f"each[{index}]", **guilty)
+    hooked, asked = Hooked(), []
+
+    def ask() -> None:
+        asked.append("the map")
+        hooked.before["SELECT j.path"] = ask
+
+    hooked.before["SELECT j.path"] = ask
+    assert recovery.startable(reap(hooked)) == [Ready(parent.pk, "default", 0)]
+    assert asked == ["the map"]
+    hooked.close()
+
+
 def test_a_child_that_is_reaped_otherwise_wakes_nobody(db: PrivateDatabase):
     parent, child = guilty_child()
     queued = make_run(Status.WAITING, waiting_on="child:child")
     lapsed(parent_id=queued.pk, parent_path="child")
     assert recovery.startable(reap(db)) == []
     assert (status_of(child), status_of(parent), status_of(queued)) == ("blocked", "waiting", "waiting")
-
-
-def test_a_parent_that_somebody_holds_keeps_the_reaper_not_waiting(
-    db: PrivateDatabase, connect: Connect, threads: Threads
-):
-    if db.dialect.has_one_writer:
-        return  # there the child would not have been reaped either
-    parent, child = guilty_child(cancel_requested_at=at(PAST))
-    with row_locked(connect(), parent.pk):
-        assert recovery.startable(answer(threads.start(reap, db))) == []
-    assert (status_of(child), status_of(parent)) == (Status.CANCELLED, Status.WAITING)
-    assert recovery.sweep(db, 10) == [Ready(parent.pk, "default", 5)]
 
 
 def test_a_suspect_whose_process_lives_is_not_guilty(db: PrivateDatabase):

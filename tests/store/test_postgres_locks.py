@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +16,26 @@ from django_durable.core.states import PayloadKind, Status
 from django_durable.exceptions import RunLocked
 from django_durable.models import Audit, Event, Payload, Run
 from django_durable.queues.database import DatabaseQueue
+from django_durable.queues.ready import Ready
 from django_durable.store import locking, recovery
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.store.fitting import block_unknown
 from django_durable.worker.loops.unwanted import Unwanted
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked, session, wait_until_blocked
-from tests.store.rows import event_entry, journal_row, make_run, row_of, send, status_of
+from tests.store.rows import (
+    LEASE,
+    PAST,
+    WORKFLOW,
+    at,
+    child_entry,
+    event_entry,
+    journal_row,
+    make_run,
+    row_of,
+    send,
+    status_of,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -240,3 +255,32 @@ def test_a_sweep_leaves_an_unwanted_child_that_somebody_holds_for_its_next_round
     assert sweep.tick() == 1
     assert status_of(left[0]) == Status.QUEUED
     assert sweep.tick() == 0
+
+
+# --- the parents of runs that end ------------------------------------------------------------
+
+
+def parent_and_child(**child: Any) -> tuple[Run, Run]:
+    """A run that waits for its child, and the child, which was asked to stop."""
+    parent = make_run(Status.WAITING, waiting_on="child:child", wake_at=None, priority=5)
+    journal_row(parent, child_entry())
+    asked = {"parent_id": parent.pk, "parent_path": "child", "cancel_requested_at": at(PAST)}
+    return parent, make_run(**{**asked, **child})
+
+
+def test_a_parent_that_somebody_holds_keeps_the_reaper_not_waiting(
+    db: PrivateDatabase, connect: Connect, threads: Threads
+):
+    parent, child = parent_and_child(status=Status.RUNNING, lease_expires_at=at(PAST), suspect=True, crashes=2)
+    reap = partial(recovery.reap, db, 10, lease=LEASE, max_crashes=3)
+    with row_locked(connect(), parent.pk):
+        assert recovery.startable(answer(threads.start(reap))) == []
+    assert (status_of(child), status_of(parent)) == (Status.CANCELLED, Status.WAITING)
+    assert recovery.sweep(db, 10) == [Ready(parent.pk, "default", 5)]
+
+
+def test_a_parent_that_somebody_holds_keeps_nobody_waiting_who_fits(db: PrivateDatabase, threads: Threads):
+    (held, _), (free, _) = (parent_and_child(workflow="gone.away") for _ in range(2))
+    with row_locked(db, held.pk):
+        ended = answer(threads.start(lambda: block_unknown(Database(), [WORKFLOW], 10)))
+        assert (len(ended.runs), ended.woken) == (2, [Ready(free.pk, "default", 5)])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import IsolationLevel
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal import Write
@@ -222,17 +224,33 @@ def test_a_promotion_leaves_a_run_that_sleeps_anew(db: PrivateDatabase, between:
 # --- projects whose default is another isolation ---------------------------------------------
 
 
-@pytest.fixture(params=["REPEATABLE_READ", "SERIALIZABLE"])
-def isolation(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
-    """What the project's own connections begin their transactions with."""
-    from django.db.backends.postgresql.psycopg_any import IsolationLevel
+SHOWN = "SHOW transaction_isolation"
+READ_COMMITTED = [("read committed",)]
+PROJECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "repeatable read": ("repeatable read", {"isolation_level": IsolationLevel.REPEATABLE_READ}),
+    "serializable": ("serializable", {"isolation_level": IsolationLevel.SERIALIZABLE}),
+    "the session's own": ("serializable", {"options": "-c default_transaction_isolation=serializable"}),
+    "the database's own": ("serializable", {}),
+}
+"""What the project's own connections begin their transactions with, and the OPTIONS that make them do so."""
 
+
+@pytest.fixture(params=PROJECTS)
+def isolation(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
+    level, more = PROJECTS[request.param]
     options = connection.settings_dict["OPTIONS"]
-    options["isolation_level"] = IsolationLevel[request.param]
+    before = dict(options)
+    options.update(more)
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    if not more:
+        Database().rows(f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'")
     connection.close()
-    yield request.param.replace("_", " ").lower()
-    del options["isolation_level"]
+    yield level
+    options.clear()
+    options.update(before)
     connection.close()
+    if not more:
+        Database().rows(f"ALTER DATABASE {name} RESET default_transaction_isolation")
 
 
 def test_a_wake_that_had_to_wait_for_the_row_is_not_refused(isolation: str, connect: Connect, threads: Threads):
@@ -260,14 +278,21 @@ def test_a_wake_that_had_to_wait_for_the_row_is_not_refused(isolation: str, conn
 def test_a_wake_does_not_change_what_the_caller_begins_afterwards(isolation: str):
     recovery.wake(Database(), make_run(Status.WAITING).pk)
     with transaction.atomic():
-        assert Database().rows("SHOW transaction_isolation") == [(isolation,)]
+        assert Database().rows(SHOWN) == [(isolation,)]
         recovery.wake(Database(), make_run(Status.WAITING).pk)
 
 
 def test_the_engines_own_transactions_are_read_committed(isolation: str, db: PrivateDatabase):
-    assert db.rows("SHOW transaction_isolation") == [("read committed",)]
-    with db.transaction():
-        assert db.rows("SHOW transaction_isolation") == [("read committed",)]
+    """Statements outside of any too, and after a reconnect."""
+    for _ in range(2):
+        assert db.rows(SHOWN) == READ_COMMITTED
+        for begin in (db.transaction, partial(db.brief_transaction, 1)):
+            with begin():
+                assert db.rows(SHOWN) == READ_COMMITTED
+        assert db.rows(SHOWN) == READ_COMMITTED
+        db.close()
+    with Database().brief_transaction(1):
+        assert Database().rows(SHOWN) == READ_COMMITTED
 
 
 def test_a_child_is_not_resumed_while_its_parent_journals_its_failure(

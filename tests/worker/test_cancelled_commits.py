@@ -10,8 +10,8 @@ import pytest
 from django_durable.core.journal import Write
 from django_durable.core.lease import Lease
 from django_durable.models import JournalEntry
-from django_durable.store.committing import Receipt
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
 from django_durable.worker.committer import Committer
 from tests.store.rows import entries, running, step_entry
 

@@ -20,8 +20,8 @@ from django_durable.core.lease import Lease
 from django_durable.core.outcomes import Released
 from django_durable.models import JournalEntry
 from django_durable.store import committing
-from django_durable.store.committing import Receipt
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
 from django_durable.worker import batch_writer as module
 from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer

@@ -15,8 +15,8 @@ from django_durable.core import clock
 from django_durable.core.journal import Write
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
-from django_durable.store.committing import Receipt
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
 from django_durable.worker import process as module
 from django_durable.worker.aftermath import Aftermath
 from django_durable.worker.background import Background

@@ -22,6 +22,7 @@ from django_durable.queues.database import DatabaseQueue
 from django_durable.store import committing
 from django_durable.store.claiming import Claim, claim_ids
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
 from django_durable.worker import batch_writer
 from django_durable.worker.aftermath import Aftermath
 from django_durable.worker.committer import Committer
@@ -93,7 +94,7 @@ class Worker:
         self._slots.take(claimed)
         return claimed
 
-    def write(self, claim: Claim, write: Write) -> committing.Receipt:
+    def write(self, claim: Claim, write: Write) -> Receipt:
         """Commit, then let the attempt end as the executor does."""
         receipt = self._committer.write(claim.lease, write)
         self._slots.free(claim.lease)
@@ -228,6 +229,79 @@ def test_a_run_that_was_claimed_again_is_told_of_by_who_has_it(
     assert worker.write(claim, Write(outcome=Released())).is_lost
     worker.close()
     assert heard == [] and worker.queue.ids == []
+
+
+WAITS = Write(entries(step_entry("double"), event_entry()), outcome=Suspended("event:packed"))
+
+
+@pytest.mark.parametrize("is_claimed", [False, True], ids=["queued", "claimed again"])
+def test_steps_of_an_outcome_are_told_although_the_run_has_gone_on(
+    is_claimed: bool, worker: Worker, lost_answer: Connection, heard: Heard, db: PrivateDatabase
+) -> None:
+    """Their rows are there, under our token. Whether the run has rested before it went on nobody can tell."""
+    claim = worker.claim()
+    send(claim.run_id)
+    if is_claimed:
+        who = claimant(DOUBLING)
+        lost_answer.meanwhile = lambda: claim_ids(db, who, [claim.run_id], lease=LEASE, time=DatabaseClock())
+    assert worker.write(claim, WAITS).is_lost
+    worker.close()
+    assert heard == [("step_succeeded", claim.run_id)]
+
+
+def test_steps_of_an_outcome_that_was_not_durable_are_not_told(
+    worker: Worker, lost_answer: Connection, heard: Heard, db: PrivateDatabase
+) -> None:
+    """Whoever has the run now came to the same: under another token."""
+
+    def go_on() -> None:
+        Run.objects.update(status="queued", lease_token=None, leased_by=None, lease_expires_at=None)
+        (again,) = claim_ids(db, claimant(DOUBLING), [claim.run_id], lease=LEASE, time=DatabaseClock())
+        committing.write_batch(db, [(again.lease, WAITS)])
+
+    lost_answer.happens, lost_answer.meanwhile = False, go_on
+    claim = worker.claim()
+    assert worker.write(claim, WAITS).is_lost
+    worker.close()
+    assert heard == []
+
+
+@pytest.mark.parametrize("happens", [False, True])
+def test_children_of_an_outcome_prove_it_where_the_run_has_gone_on(
+    happens: bool, worker: Worker, lost_answer: Connection, db: PrivateDatabase
+) -> None:
+    told: list[UUID] = []
+
+    def receive(sender: object, run_id: UUID, **facts: Any) -> None:
+        told.append(run_id)
+
+    signals.run_enqueued.connect(receive)
+    lost_answer.happens = happens
+    lost_answer.meanwhile = lambda: Run.objects.filter(pk=claim.run_id).update(
+        status="queued", waiting_on="", lease_token=None, leased_by=None, lease_expires_at=None
+    )
+    claim = worker.claim()
+    child = new_run(parent_id=claim.run_id, parent_path="child", root_id=claim.run_id)
+    worker.write(claim, Write(entries(child_entry()), children=[child], outcome=Suspended("child:child")))
+    worker.close()
+    signals.run_enqueued.disconnect(receive)
+    assert told == ([child.id] if happens else [])
+
+
+@pytest.mark.parametrize(
+    "left", [{"status": "paused"}, {"status": "blocked", "block_reason": "crashed", "suspect": True}]
+)
+def test_what_the_reaper_has_left_is_not_taken_for_our_outcome(
+    left: dict[str, Any], worker: Worker, lost_answer: Connection, heard: Heard
+) -> None:
+    def reap() -> None:
+        Run.objects.update(lease_token=None, leased_by=None, lease_expires_at=None, **left)
+
+    lost_answer.happens, lost_answer.meanwhile = False, reap
+    claim = worker.claim()
+    assert worker.write(claim, DONE).is_lost
+    worker.close()
+    assert heard == []
 
 
 def test_an_outcome_is_told_although_the_lease_has_ended_meanwhile(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from django_durable.core import clock
+from django_durable.core.limits import Bounds, Rate
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
 from django_durable.store.claiming import Claim, Claimant
@@ -20,6 +23,7 @@ from tests.store.rows import WORKFLOW, make_run
 from tests.worker.test_claimer import Listed
 
 pytestmark = pytest.mark.django_db(transaction=True)
+ONE = Bounds(concurrency=1)
 
 
 class Told(Listed):
@@ -29,9 +33,9 @@ class Told(Listed):
         self.ids += [run.id for run in runs]
 
 
-def claimer(db: PrivateDatabase, slots: int, *listed: Run, maximum: int | None = 1) -> tuple[Claimer, list[Claim]]:
+def claimer(db: PrivateDatabase, slots: int, *listed: Run, bounds: Bounds | None = ONE) -> tuple[Claimer, list[Claim]]:
     started: list[Claim] = []
-    who = Claimant(uuid4(), ("default",), (WORKFLOW,), {} if maximum is None else {WORKFLOW: maximum})
+    who = Claimant(uuid4(), ("default",), (WORKFLOW,), {} if bounds is None else {WORKFLOW: bounds})
     return Claimer(db, Listed(*listed), who, Slots(slots), slots, started.extend), started
 
 
@@ -56,7 +60,7 @@ def test_with_one_slot_both_kinds_have_their_turn(db: PrivateDatabase) -> None:
     for number in range(4):
         make_run(limit_key="a")
         make_run(priority=number)
-    one, started = claimer(db, 1, maximum=9)
+    one, started = claimer(db, 1, bounds=Bounds(9))
     for _ in range(4):
         one.look_again()
         assert one.tick() == 1
@@ -67,7 +71,7 @@ def test_with_one_slot_both_kinds_have_their_turn(db: PrivateDatabase) -> None:
 def test_code_without_the_limit_takes_what_was_started_under_it(db: PrivateDatabase) -> None:
     for _ in range(3):
         make_run(limit_key="a")
-    one, started = claimer(db, 8, maximum=None)
+    one, started = claimer(db, 8, bounds=None)
     one.tick()
     assert len(started) == 3
 
@@ -78,7 +82,7 @@ def test_the_admit_tick_pushes_what_has_room_once_the_list_is_short(
     first = make_run(limit_key="a")
     make_run(limit_key="a")
     other = make_run(limit_key="b")
-    monkeypatch.setattr(admit, "limits", lambda: {WORKFLOW: 1})
+    monkeypatch.setattr(admit, "limits", lambda: {WORKFLOW: Bounds(1)})
     queue = Told()
     loop = Admit(db, queue, ["default"])
     loop.tick()
@@ -86,3 +90,46 @@ def test_the_admit_tick_pushes_what_has_room_once_the_list_is_short(
     queue.ids = [uuid4() for _ in range(LOW_WATER)]
     loop.tick()
     assert len(queue.ids) == LOW_WATER
+
+
+def test_the_admit_tick_pushes_what_a_rate_lets_begin_when_that_opens(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, travel: Callable[[float], None]
+) -> None:
+    bounds = Bounds(rate=Rate(1, 60))
+    monkeypatch.setattr(admit, "limits", lambda: {WORKFLOW: bounds})
+    first, second = make_run(limit_key="a"), make_run(limit_key="a")
+    queue = Told()
+    loop = Admit(db, queue, ["default"])
+    assert loop.interval == 1.0, "a start under a full rate tells nobody"
+    loop.tick()
+    assert queue.ids == [first.pk]
+    one, started = claimer(db, 8, first, bounds=bounds)
+    one.tick()
+    assert [claim.run_id for claim in started] == [first.pk]
+    queue.ids.clear()
+    loop.tick()
+    assert (queue.ids, loop.interval) == ([], 1.0)
+    travel(59.5)
+    loop.tick()
+    assert queue.ids == []
+    assert 0.1 <= loop.interval <= 0.5
+    travel(0.5)
+    loop.tick()
+    assert queue.ids == [second.pk]
+
+
+def test_a_claimer_looks_again_when_a_rate_opens(
+    db: PrivateDatabase, travel: Callable[[float], None], settings: Any
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "REAP_SECONDS": 50}
+    make_run(limit_key="a")
+    second = make_run(limit_key="a")
+    one, started = claimer(db, 8, bounds=Bounds(rate=Rate(1, 10)))
+    one.tick()
+    before = clock.monotonic()
+    assert len(started) == 1
+    assert 9 < one._next_look - before <= 10
+    travel(10)
+    one.look_again()
+    one.tick()
+    assert started[-1].run_id == second.pk

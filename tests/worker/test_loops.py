@@ -11,6 +11,8 @@ from django.conf import settings as django_settings
 from django.db.utils import OperationalError
 from django.utils import timezone
 
+from django_durable.core import clock
+from django_durable.models import Run
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store import recovery
@@ -18,10 +20,12 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker.loops.base import LoopRunner
 from django_durable.worker.loops.fit import Fit
 from django_durable.worker.loops.isolate import Isolate
+from django_durable.worker.loops.maintenance import maintenance
 from django_durable.worker.loops.promote import Promote
 from django_durable.worker.loops.reap import Reap
 from django_durable.worker.loops.refill import LOW_WATER, Refill
 from django_durable.worker.loops.sweep import Sweep
+from tests.commands.rows import a_run
 from tests.store.rows import beating, child_entry, event_entry, fresh, journal_row, make_run, running, send, status_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -92,6 +96,17 @@ def test_a_full_batch_asks_for_another_tick_at_once(db: PrivateDatabase) -> None
     assert job.ticks == 3
 
 
+def test_loops_that_began_together_do_not_tick_together(db: PrivateDatabase) -> None:
+    jobs = [Job(10) for _ in range(30)]
+    runner = LoopRunner(db, jobs, batch=100)
+    before = clock.monotonic()
+    runner.run_due()
+    pauses = [due - before for due in runner._due.values()]
+    # Earlier than their interval and never later; that thirty draws of a second's width lie closer does not happen.
+    assert 9 <= min(pauses) < max(pauses) - 0.3
+    assert max(pauses) < 10.2
+
+
 @pytest.mark.parametrize("error", [OperationalError("away"), ValueError("a mistake")])
 def test_a_failing_loop_stops_neither_the_others_nor_itself(
     error: Exception, db: PrivateDatabase, travel: Travel, caplog: pytest.LogCaptureFixture
@@ -103,6 +118,30 @@ def test_a_failing_loop_stops_neither_the_others_nor_itself(
     runner.run_due()
     assert (failing.ticks, other.ticks) == (2, 2)
     assert "Job" in caplog.text
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), ValueError("a mistake")])
+def test_a_loop_that_goes_on_failing_rests_longer_each_time(
+    error: Exception, db: PrivateDatabase, travel: Travel
+) -> None:
+    """While the database is away, what is due at once must not ask for it all the time."""
+    failing = Job(0.01, *[error] * 8)
+    runner = LoopRunner(db, [failing], batch=100)
+    rests = []
+    for _ in range(10):
+        before = clock.monotonic()
+        runner.run_due()
+        rests.append(runner._due[failing] - before)
+        travel(6)
+    longest = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.01, 0.01]
+    assert failing.ticks == 10
+    assert all(0.9 * most <= rest < most + 0.1 for rest, most in zip(rests, longest, strict=True))
+
+
+def test_a_worker_prunes_as_well(db: PrivateDatabase, queue: Heard) -> None:
+    old = a_run(age=timedelta(days=1000))
+    LoopRunner(db, maintenance(db, queue, ["default"], lambda word: None), batch=1000).run_due()
+    assert not Run.objects.filter(pk=old.pk).exists()
 
 
 # --- each loop -------------------------------------------------------------------------------

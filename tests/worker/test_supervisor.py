@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -22,7 +23,7 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
 from django_durable.worker.process import WorkerOptions, WorkerProcess
-from django_durable.worker.spawning import Child, spawn
+from django_durable.worker.spawning import CHILD_ENV, Child, spawn
 from django_durable.worker.supervisor import QUICK_DEATH_SECONDS, Supervisor
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
@@ -190,6 +191,27 @@ def test_a_process_that_is_told_to_drain_is_not_done() -> None:
     process.drain()
     process._work()
     assert not process.is_done
+
+
+def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, Any]] = []
+
+    def started(command: list[str], *, env: dict[str, str], pass_fds: tuple[int, ...]) -> None:
+        told.append(json.loads(env[CHILD_ENV]))
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    supervisor = Supervisor(["never started"], 3)
+    supervisor._wants_isolated = True
+    supervisor._start_due()
+    assert [(one["loops"], one["isolated"]) for one in told] == [
+        (True, False),
+        (False, False),
+        (False, False),
+        (False, True),
+    ]
+    for child in supervisor._children:
+        os.close(child.orders)
+        os.close(child.reports)
 
 
 # --- signals -----------------------------------------------------------------------------------

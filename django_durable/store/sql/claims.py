@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..dialects import Dialect
 from .leases import CLAIM, QUEUED_OR_PAUSED
 from .lines import ASLEEP, FREE, QUEUED, claimable, first_of_lines, first_of_queues, lines
-from .waits import is_item
+from .waits import has_room, is_item
 
 
 def lease(d: Dialect, picked: str) -> str:
@@ -87,15 +87,33 @@ def hand_back(d: Dialect) -> str:
 def next_due(d: Dialect, *, limited: bool) -> str:
     """When the next scheduled or waiting run of these queues comes due, and what time it is now. ``limited``: also of
     those that have a limit, for who looks for these as well."""
-    condition = ASLEEP if limited else f"{ASLEEP} AND {FREE}"
     return f"""
         WITH RECURSIVE {lines("asleep", d.names("queues", "q"), ASLEEP)}
-        SELECT min(heads.wake_at), {d.now} FROM (
-            SELECT (
-                SELECT r.wake_at FROM django_durable_run r
-                WHERE {condition} AND r.queue = l.queue AND r.priority = l.priority AND {claimable(d)}
-                ORDER BY r.wake_at LIMIT 1) AS wake_at
-            FROM asleep AS l) AS heads"""
+        SELECT min(heads.wake_at), {d.now} FROM ({_heads(d, limited=limited)}) AS heads"""
+
+
+def ahead(d: Dialect) -> str:
+    """As ``next_due``, with or without a limit; and first whether any run is queued already.
+
+    Whose workflow it is, or of a limited one whose queue, is left to the claim: the first that the index has answers.
+    """
+    queued = "SELECT 1 FROM django_durable_run r WHERE r.status = 'queued' AND r.limit_key"
+    return f"""
+        WITH RECURSIVE {lines("asleep", d.names("queues", "q"), ASLEEP)}
+        SELECT EXISTS ({queued} IS NULL AND r.queue {d.among("queues")}) OR EXISTS ({queued} IS NOT NULL),
+            min(heads.wake_at), {d.now}
+        FROM ({_heads(d, limited=True)}) AS heads"""
+
+
+def _heads(d: Dialect, *, limited: bool) -> str:
+    """Of each line ``l`` the instant at which its next run comes due."""
+    condition = ASLEEP if limited else f"{ASLEEP} AND {FREE}"
+    return f"""
+        SELECT (
+            SELECT r.wake_at FROM django_durable_run r
+            WHERE {condition} AND r.queue = l.queue AND r.priority = l.priority AND {claimable(d)}
+            ORDER BY r.wake_at LIMIT 1) AS wake_at
+        FROM asleep AS l"""
 
 
 def claim_suspect(d: Dialect) -> str:
@@ -126,19 +144,21 @@ def load_events(d: Dialect) -> str:
 
 
 def load_children(d: Dialect) -> str:
-    """The children that the runs wait for and that are over."""
+    """The children that the runs wait for and that are over; those of a map once it may go on, and once only."""
 
-    def at(kind: str, path: str) -> str:
+    def at(kind: str, path: str, more: str = "") -> str:
         return f"""
             SELECT j.run_id, c.parent_path, c.id, c.status,
                 (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
                 (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
             FROM django_durable_journalentry j JOIN django_durable_run c ON c.parent_id = j.run_id AND {path}
             WHERE j.run_id {d.among("ids")} AND j.kind = '{kind}' AND j.status = 'waiting'
-                AND c.status IN ('succeeded', 'failed', 'cancelled')"""
+                AND c.status IN ('succeeded', 'failed', 'cancelled') {more}"""
 
     # Not with OR: who waits for one child would look at the thousands of a map that is over.
-    return f"{at('child', 'c.parent_path = j.path')} UNION ALL {at('map', is_item(d, 'c.parent_path', 'j.path'))}"
+    noted = "SELECT 1 FROM django_durable_journalentry n WHERE n.run_id = j.run_id AND n.path = c.parent_path"
+    items = at("map", is_item(d, "c.parent_path", "j.path"), f"AND {has_room(d)} AND NOT EXISTS ({noted})")
+    return f"{at('child', 'c.parent_path = j.path')} UNION ALL {items}"
 
 
 def load_errors(d: Dialect) -> str:

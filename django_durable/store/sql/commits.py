@@ -60,6 +60,7 @@ def fence(d: Dialect) -> str:
 def insert_entries(d: Dialect) -> str:
     # Selected from the input joined to the fenced runs: the other way round, UPDATE … FROM semantics would
     # keep one row for each run and silently lose a branch's entry.
+    # What has finished and is written again (a point of no return was passed) finished when it did.
     return f"""
         INSERT INTO django_durable_journalentry (
             run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, undo,
@@ -71,7 +72,9 @@ def insert_entries(d: Dialect) -> str:
         FROM {d.recordset("entries", "e", ENTRY)} JOIN held h ON h.id = e.run_id WHERE 1 = 1
         ON CONFLICT (run_id, path) DO UPDATE SET
             status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
-            finished_at = excluded.finished_at, wake_at = excluded.wake_at, awaits = excluded.awaits,
+            finished_at = CASE WHEN excluded.finished_at IS NOT NULL
+                THEN coalesce(django_durable_journalentry.finished_at, excluded.finished_at) END,
+            wake_at = excluded.wake_at, awaits = excluded.awaits,
             undo = excluded.undo, token = excluded.token"""
 
 
@@ -92,6 +95,11 @@ def upsert_payloads(d: Dialect) -> str:
         SELECT h.id, p.kind, p.data
         FROM {d.recordset("payloads", "p", PAYLOAD)} JOIN held h ON h.id = p.run_id WHERE 1 = 1
         ON CONFLICT (run_id, kind) DO UPDATE SET data = {data}"""
+
+
+def load_notes(d: Dialect) -> str:
+    """What runs were annotated with before. In a statement after the fence, which keeps others from adding to it."""
+    return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'notes' AND run_id {d.among('ids')}"
 
 
 def leave(d: Dialect) -> str:

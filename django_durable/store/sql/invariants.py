@@ -7,7 +7,7 @@ is one statement, so it sees one snapshot: what a commit changes together it see
 from __future__ import annotations
 
 from ..dialects import Dialect
-from .waits import is_item, live_item
+from .waits import LOW_WATER, has_room, is_item
 
 TERMINAL = "('succeeded', 'failed', 'cancelled')"
 
@@ -140,8 +140,9 @@ def waits(d: Dialect) -> str:
         AND e.consumed_at IS NULL AND e.sent_at <= {settled}"""
     going_on = f"(c.status NOT IN {TERMINAL} OR c.finished_at > {settled})"
     is_over = f"{_any(child)} AND {_none(f'{child} AND {going_on}')}"
-    # Whether one is alive the index on live children tells; only where none is are all of them looked at.
-    are_over = f"({live_item(d, 'j.run_id', 'j.path')}) IS NULL AND {_any(item)} AND {_none(f'{item} AND {going_on}')}"
+    # How many are alive the index on live children tells; only where they are few enough are all of them looked at.
+    few = f"(SELECT count(*) FROM ({item} AND {going_on}) AS going_on) <= {LOW_WATER}"
+    are_few = f"{has_room(d)} AND {_any(item)} AND {few}"
     can_wake = " OR ".join(
         (
             "r.wake_at IS NOT NULL",
@@ -156,7 +157,8 @@ def waits(d: Dialect) -> str:
                 WHEN r.cancel_requested_at <= {settled} THEN 'waiting although it is to be cancelled'
                 WHEN {_any(f"{waiting} 'event' AND {_any(came)}")} THEN 'waiting although its event has come'
                 WHEN {_any(f"{waiting} 'child' AND {is_over}")} THEN 'waiting although its child is over'
-                WHEN {_any(f"{waiting} 'map' AND {are_over}")} THEN 'waiting although the children of its map are over'
+                WHEN {_any(f"{waiting} 'map' AND {are_few}")}
+                    THEN 'waiting although enough children of its map are over'
                 WHEN NOT ({can_wake}) THEN 'waiting for nothing that could wake it'
                 WHEN r.waiting_on <> 'retry:run' AND {_none(f"{entry} IN ('waiting', 'retrying')")}
                     THEN 'waiting, and its journal does not say what for'

@@ -53,7 +53,7 @@ def _take_away(d: Dialect, condition: str) -> str:
             suspect = r.suspect OR lapsed.is_dead,
             queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM lapsed WHERE r.id = lapsed.id
-        RETURNING {d.updated}.id, queue, priority, status, {d.updated}.suspect, workflow, parent_id"""
+        RETURNING {d.updated}.id, queue, priority, status, {d.updated}.suspect, workflow, parent_id, parent_path"""
 
 
 def reap(d: Dialect) -> str:

@@ -103,6 +103,14 @@ def find_fires(d: Dialect) -> str:
         ORDER BY f.id LIMIT %(limit)s"""
 
 
+def find_audits(d: Dialect) -> str:
+    """Of schedules: what has started runs goes when they do. Who turned a switch stays, it is asked for much later."""
+    return f"""
+        SELECT a.id FROM django_durable_audit a
+        WHERE a.run_id IS NULL AND a.verb IN ('fire', 'backfill') AND a.at <= {d.later("-(%(seconds)s)")}
+        ORDER BY a.id LIMIT %(limit)s"""
+
+
 def locking(d: Dialect, find: str) -> str:
     return f"{find} {d.lock}"
 

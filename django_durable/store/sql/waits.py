@@ -9,6 +9,9 @@ from .lines import ASLEEP, first_of_lines, lines, queues_of
 IS_LIVE = f"c.status IN ({', '.join(repr(status.value) for status in sorted(LIVE))})"
 """In the very words of the index on live children: PostgreSQL does not see that NOT IN the others says the same."""
 
+LOW_WATER = "CASE WHEN j.kind = 'map' AND j.awaits <> '' THEN CAST(j.awaits AS integer) ELSE 0 END"
+"""With how many of its children alive the map ``j`` goes on. What entries of other kinds await is no number."""
+
 
 def has_reason(d: Dialect) -> str:
     """Why the run ``r`` need not wait any longer, time aside.
@@ -16,11 +19,12 @@ def has_reason(d: Dialect) -> str:
     Each caller evaluates it in a statement that begins after it holds the row's lock: on an older snapshot an event
     that was sent meanwhile would not be seen.
     """
+    # A run that undoes what it did has taken note of its cancellation: it would go on before its back-off is over.
     # Who suspends leaves no other entry waiting: a wait that changed code no longer comes to, or that a deadline cut
     # short, would send the run round and round with nobody there to take what it waited for.
     here = "j.run_id = r.id AND j.status = 'waiting'"
     return f"""(
-        r.cancel_requested_at IS NOT NULL
+        (r.cancel_requested_at IS NOT NULL AND r.phase <> 'compensating')
         OR EXISTS (
             SELECT 1 FROM django_durable_journalentry j
             JOIN django_durable_event e ON e.run_id = j.run_id AND {d.is_line_of("e.name", "j.awaits")}
@@ -33,7 +37,7 @@ def has_reason(d: Dialect) -> str:
                 WHERE c.parent_id = j.run_id AND c.parent_path = j.path AND {IS_LIVE}))
         OR EXISTS (
             SELECT 1 FROM django_durable_journalentry j
-            WHERE {here} AND j.kind = 'map' AND ({live_item(d, "j.run_id", "j.path")}) IS NULL)
+            WHERE {here} AND j.kind = 'map' AND {has_room(d)})
         )"""
 
 
@@ -43,23 +47,30 @@ def is_item(d: Dialect, path: str, of_map: str) -> str:
     return d.lies_within(path, f"{of_map} || '['", f"{of_map} || '\\'")
 
 
-def live_item(d: Dialect, parent: str, of_map: str) -> str:
-    """A child that ``parent`` has started at its map ``of_map`` and that is not over, if there is one."""
-    # From the end: children begin, and end, about in the order of their items. From the front one would pass by what
-    # the index still holds of all those that are over, anew at each one's end.
+def live_items(d: Dialect) -> str:
+    """The children at the map ``j`` that are not over."""
     return f"""
         SELECT c.id FROM django_durable_run c
-        WHERE c.parent_id = {parent} AND {is_item(d, "c.parent_path", of_map)} AND {IS_LIVE}
-        ORDER BY {d.last_first("c.parent_path")} LIMIT 1"""
+        WHERE c.parent_id = j.run_id AND {is_item(d, "c.parent_path", "j.path")} AND {IS_LIVE}"""
 
 
-def live_sibling(d: Dialect) -> str:
-    """A child at the map ``map`` of the run ``id`` that is not over; no row where that path is not a map's."""
-    is_map = (
-        "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = %(id)s AND j.path = %(map)s AND j.kind = 'map'"
-    )
-    live = live_item(d, "%(id)s", d.text("map"))
-    return f"SELECT live.id FROM ({live}) AS live WHERE EXISTS ({is_map})"
+def has_room(d: Dialect) -> str:
+    """Whether what the map ``j`` waits for has come: no more of its children are alive than it says it awaits."""
+    # From the end: children begin, and end, about in the order of their items. From the front one would pass by what
+    # the index still holds of all those that are over, anew at each one's end.
+    backwards = f"{live_items(d)} ORDER BY {d.last_first('c.parent_path')} LIMIT 1"
+    # The whole map or a part of it: a plan for either.
+    return f"""CASE WHEN {LOW_WATER} = 0 THEN ({backwards}) IS NULL
+        ELSE {d.at_most(LOW_WATER, live_items(d), d.last_first("c.parent_path"))} END"""
+
+
+def is_left_alone(d: Dialect) -> str:
+    """The map ``map`` of the run ``id``, where a child of it that is over need not wake that run: the run looks for
+    itself before it waits again, or others have to end first. No row where that path is not a map's."""
+    return f"""
+        SELECT j.path FROM django_durable_journalentry j JOIN django_durable_run r ON r.id = j.run_id
+        WHERE j.run_id = %(id)s AND j.path = %(map)s AND j.kind = 'map'
+            AND (r.status NOT IN ('running', 'waiting') OR NOT {has_room(d)})"""
 
 
 def lock_run(d: Dialect, *, skips: bool) -> str:

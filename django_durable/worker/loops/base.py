@@ -16,6 +16,10 @@ from ...store.database import PrivateDatabase
 logger = logging.getLogger("django_durable.worker")
 
 
+FIRST_BACK_OFF, LAST_BACK_OFF = 0.1, 5.0
+"""Seconds that a loop rests at least after it failed, twice as long each time."""
+
+
 class Loop(Protocol):
     """One job of maintenance."""
 
@@ -33,6 +37,8 @@ class LoopRunner:
     def __init__(self, db: PrivateDatabase, loops: Sequence[Loop], batch: int) -> None:
         self._db = db
         self._batch = batch
+        self._back_offs: dict[Loop, float] = {}
+        """How long those rest at least that failed at their last tick."""
         self._due = {loop: clock.monotonic() for loop in loops}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="durable-loops", daemon=True)
@@ -56,16 +62,22 @@ class LoopRunner:
         """One tick of every loop whose time has come."""
         for loop, due in list(self._due.items()):
             if clock.monotonic() >= due and not self._stop.is_set():
-                done = self._tick(loop)
-                pause = 0.0 if done >= self._batch else loop.interval * random.uniform(0.9, 1.0)
-                self._due[loop] = clock.monotonic() + pause
+                self._due[loop] = clock.monotonic() + self._tick(loop) * random.uniform(0.9, 1.0)
 
-    def _tick(self, loop: Loop) -> int:
+    def _tick(self, loop: Loop) -> float:
+        """How many seconds the loop may rest after it."""
         try:
-            return loop.tick()
+            done = loop.tick()
         except Error as error:
             logger.warning("the database refused %s, trying again: %s", type(loop).__name__, error)
             self._db.close()
+            return self._back_off(loop)
         except Exception:
             logger.exception("%s stumbled", type(loop).__name__)
-        return 0
+            return self._back_off(loop)
+        self._back_offs.pop(loop, None)
+        return 0.0 if done >= self._batch else loop.interval
+
+    def _back_off(self, loop: Loop) -> float:
+        self._back_offs[loop] = min(2 * self._back_offs.get(loop, FIRST_BACK_OFF / 2), LAST_BACK_OFF)
+        return max(loop.interval, self._back_offs[loop])

@@ -1,0 +1,167 @@
+"""The rows of one commit, by statement: what several runs made durable in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from ..core.codec import encode
+from ..core.journal import Entry, NewRun, Write
+from ..core.lease import Lease
+from ..core.outcomes import (
+    Blocked,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Lost,
+    Outcome,
+    Paused,
+    Released,
+    Retried,
+    Suspended,
+)
+from ..core.states import PayloadKind, Phase, Status
+from .dialects import Dialect
+from .starting import run_row
+
+Rows = list[dict[str, Any]]
+"""For one of the record sets that ``sql.commits`` names."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Takes one run's write after the other; each run occurs once."""
+
+    dialect: Dialect
+    claims: Rows = field(default_factory=list)
+    entries: Rows = field(default_factory=list)
+    payloads: Rows = field(default_factory=list)
+    leaving: Rows = field(default_factory=list)
+    suspending: Rows = field(default_factory=list)
+    children: Rows = field(default_factory=list)
+    tags: Rows = field(default_factory=list)
+    consumed: Rows = field(default_factory=list)
+    answers: Rows = field(default_factory=list)
+    forgotten: Rows = field(default_factory=list)
+    notes: dict[UUID, dict[str, str]] = field(default_factory=dict)
+    """What each run is annotated with: merged, under its lock, with what is stored."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing of what is rare, or has to look at the world after the fence."""
+        rare = (self.suspending, self.children, self.consumed, self.answers, self.forgotten, self.notes)
+        return not any(rare)
+
+    def add(self, lease: Lease, write: Write) -> None:
+        run_id = self.dialect.key(lease.run_id)
+        self.claims.append({"id": run_id, "token": self.dialect.key(lease.token)})
+        for entry in write.entries.values():
+            self.entries.append(self._entry(run_id, entry))
+        self._add_children(run_id, write.children)
+        self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
+        for event_id, path in write.consumed.items():
+            self.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
+        for path, response in write.answers.items():
+            self.answers.append({"run_id": run_id, "path": path, "response": response})
+        if write.progress is not None:
+            self._add_payload(run_id, PayloadKind.PROGRESS, write.progress)
+        if write.notes:
+            self.notes[lease.run_id] = write.notes
+        if write.unwanted:
+            self._add_payload(run_id, PayloadKind.UNWANTED, "\n".join(write.unwanted))
+        self._add_outcome(run_id, write.outcome)
+
+    def _entry(self, run_id: Any, entry: Entry) -> dict[str, Any]:
+        return {
+            "run_id": run_id,
+            "path": entry.path,
+            "seq": entry.seq,
+            "kind": entry.kind,
+            "status": entry.status,
+            "attempts": entry.attempts,
+            "value": entry.value,
+            "error": entry.error,
+            "seconds": entry.seconds,
+            "wake_at": self.dialect.instant(entry.wake_at),
+            "wake_after": entry.wake_after,
+            "awaits": entry.awaits,
+            "undo": entry.undo,
+        }
+
+    def _add_children(self, run_id: Any, children: Sequence[NewRun]) -> None:
+        for child in children:
+            self.children.append(run_row(self.dialect, child))
+            child_id = self.dialect.key(child.id)
+            self.tags += [{"parent_id": run_id, "run_id": child_id, "name": tag} for tag in child.tags]
+
+    def _add_payload(self, run_id: Any, kind: PayloadKind, data: str) -> None:
+        self.payloads.append({"run_id": run_id, "kind": kind, "data": data})
+
+    # --- outcomes ------------------------------------------------------------------------------
+
+    def _add_outcome(self, run_id: Any, outcome: Outcome | None) -> None:
+        match outcome:
+            case None | Lost():
+                pass
+            case Completed(output, undoes, unvisited):
+                self._leave(run_id, Status.SUCCEEDED, undoes=undoes)
+                if unvisited:
+                    self._add_payload(run_id, PayloadKind.MISSED, encode(list(unvisited)))
+                self._add_payload(run_id, PayloadKind.OUTPUT, output)
+            case Failed(error):
+                self._leave(run_id, Status.FAILED, error)
+            case Ending(phase, error):
+                self._leave(run_id, Status.QUEUED, error, phase=phase)
+            case Cancelled(error):
+                self._leave(run_id, Status.CANCELLED, error)
+            case Released() | Paused():
+                # The statement makes it paused where that is still asked for.
+                self._leave(run_id, Status.QUEUED)
+            case Blocked(reason, text, fingerprint):
+                self._leave(run_id, Status.BLOCKED, reason=reason, fingerprint=fingerprint)
+                self._add_payload(run_id, PayloadKind.BLOCK, encode({"message": text}))
+            case Suspended(waiting_on, wake_at, wake_after, _):
+                self._wait(run_id, waiting_on, self.dialect.instant(wake_at), wake_after)
+            case Retried(error, attempt, delay):
+                self._wait(run_id, "retry:run", None, delay, attempt)
+                self._add_payload(run_id, PayloadKind.RETRY, encode(error))
+
+    def _leave(
+        self,
+        run_id: Any,
+        status: Status,
+        error: dict[str, Any] | None = None,
+        *,
+        reason: str = "",
+        fingerprint: str = "",
+        phase: Phase | None = None,
+        undoes: bool = False,
+    ) -> None:
+        self.leaving.append(
+            {
+                "run_id": run_id,
+                "status": status,
+                "block_reason": reason,
+                "fingerprint": fingerprint,
+                "phase": phase,
+                "undoes": undoes,
+            }
+        )
+        if error is not None:
+            self._add_payload(run_id, PayloadKind.ERROR, encode(error))
+
+    def _wait(
+        self, run_id: Any, waiting_on: str, wake_at: Any, wake_after: float | None, attempt: int | None = None
+    ) -> None:
+        self.suspending.append(
+            {
+                "run_id": run_id,
+                "waiting_on": waiting_on,
+                "wake_at": wake_at,
+                "wake_after": wake_after,
+                "attempt": attempt,
+            }
+        )
