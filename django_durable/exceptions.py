@@ -241,6 +241,17 @@ class NonRetriableError(DurableError):
     """Raise it in a step or workflow to give up at once, whatever the retry policy says."""
 
 
+class CannotBeChild(NonRetriableError, TypeError):
+    """A workflow with ``debounce`` or ``singleton`` was to be a child: it may come to the run of somebody else."""
+
+    def __init__(self, workflow: str, option: str) -> None:
+        self.workflow, self.option = workflow, option
+        super().__init__(
+            f"{workflow} cannot be a child: with {option} a start may give, put off or cancel a run of somebody else. "
+            "Enqueue it in a step."
+        )
+
+
 class RollbackError(NonRetriableError):
     """Raise it to give up at once and undo what was done: no ``try_step`` or ``try_block`` catches it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from django.db import transaction
 from django.dispatch import Signal
 
 from ..core.journal import NewRun
@@ -13,14 +12,14 @@ from ..core.registry import find
 from ..models import Run
 from ..signals import run_enqueued
 from ..store.database import Database
+from .after_commit import after_commit
 
 
 def announce_enqueued(db: Database, workflow: object, runs: Iterable[NewRun]) -> None:
     """Send ``run_enqueued`` for each run. ``workflow``: the sender, None where this process does not know it."""
     if run_enqueued.has_listeners(workflow):
         for run in runs:
-            send = partial(run_enqueued.send_robust, sender=workflow, run_id=run.id)
-            transaction.on_commit(send, using=db.alias, robust=True)
+            after_commit(db, partial(run_enqueued.send_robust, sender=workflow, run_id=run.id))
 
 
 def announce_after_commit(db: Database, signal: Signal, runs: Iterable[Run]) -> None:
@@ -28,5 +27,4 @@ def announce_after_commit(db: Database, signal: Signal, runs: Iterable[Run]) -> 
     if not signal.receivers:
         return
     for run in runs:
-        send = partial(signal.send_robust, sender=find(run.workflow), run_id=run.pk, attempt=run.attempt)
-        transaction.on_commit(send, using=db.alias, robust=True)
+        after_commit(db, partial(signal.send_robust, sender=find(run.workflow), run_id=run.pk, attempt=run.attempt))

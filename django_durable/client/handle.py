@@ -100,6 +100,11 @@ class RunHandle(Generic[R]):
         return progress
 
     @property
+    def annotations(self) -> dict[str, Any]:
+        """What ``ctx.annotate`` has said, by name; the one that was said last comes last."""
+        return dict(self._payload(PayloadKind.NOTES) or ())
+
+    @property
     def divergence(self) -> list[str]:
         """Paths that are journaled and that the function, when it returned, had not come by: its code had changed."""
         return self._payload(PayloadKind.MISSED) or []

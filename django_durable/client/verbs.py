@@ -7,32 +7,33 @@ from contextlib import nullcontext
 from typing import Any, cast
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from ..conf import durable_settings
 from ..core.codec import encode
 from ..core.journal import NewRun
 from ..core.names import check_name
 from ..core.registry import find
+from ..core.sizes import note_size
 from ..core.states import TERMINAL, Status
 from ..exceptions import IllegalTransition, RunNotFound
 from ..models import Audit, Run
 from ..signals import run_cancelled
 from ..store import forking, transitions
-from ..store.auditing import Verb, audit
+from ..store.auditing import Verb, audit, tell
 from ..store.database import Database
 from ..store.forking import like
 from ..store.locking import brief_lock
 from ..store.sending import find_event, store_event
 from ..store.starting import start_runs
 from .announcing import announce_after_commit, announce_enqueued
-from .pushing import push_after_commit, wake_after_commit
+from .pushing import push_after_commit, wake_after_commit, wake_parents_after_commit
 
 BATCH = 500
 
 
 def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
-    """Ask these runs and their attached descendants to stop; how many were live. A queryset's ids will do.
+    """Ask these runs and their attached descendants to stop; how many were live. Ids, handles or a queryset will do.
 
     Raises RunLocked where another transaction holds one of them for long: what is done by then stays done (in the
     caller's transaction, if there is one), and the call may be made again.
@@ -42,11 +43,15 @@ def cancel_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -
     for ids in _batches(run_ids):
         done = transitions.cancel(db, ids, Verb(actor, reason))
         count += done.count
-        announce_after_commit(db, run_cancelled, done.ended)
-        push_after_commit(db, transitions.as_ready(done.queued))
-        for parent_id in {run.parent_id for run in done.ended if run.parent_id is not None}:
-            wake_after_commit(db, parent_id)
+        tell_cancelled(db, done)
     return count
+
+
+def tell_cancelled(db: Database, done: transitions.Cancelling) -> None:
+    """Tell receivers, the queue and parents of a cancellation, once the caller's transaction has committed."""
+    announce_after_commit(db, run_cancelled, done.ended)
+    push_after_commit(db, transitions.as_ready(done.queued))
+    wake_parents_after_commit(db, done.ended)
 
 
 def pause_runs(run_ids: Iterable[UUID], *, reason: str = "", actor: str = "") -> int:
@@ -103,7 +108,9 @@ def _rerun(db: Database, ids: Sequence[UUID], by: Verb) -> list[NewRun]:
         found = like(db, ids)
         new = [found[run_id][1] for run_id in ids if run_id in found]
         ready = start_runs(db, new) if new else []
-        audit(db, [(old.pk, old.status) for old, _ in found.values()], "rerun", by)
+        pairs = found.values()
+        tell(db, "rerun", [(old.pk, old.status, by.about(str(new.id))) for old, new in pairs])
+        tell(db, "rerun", [(new.id, "", by.about(f"of {old.pk}")) for old, new in pairs])
     push_after_commit(db, ready)
     _announce(db, new)
     return new
@@ -146,7 +153,9 @@ def send_event(
     check_name("event", name)
     if idempotency_key is not None:
         check_name("idempotency key", idempotency_key)
-    text = encode(payload, limit=durable_settings().MAX_PAYLOAD_BYTES, root="payload")
+    settings = durable_settings()
+    text = encode(payload, limit=settings.MAX_PAYLOAD_BYTES, root="payload")
+    note_size(text, settings.WARN_PAYLOAD_BYTES, run_id, f"event {name!r}")
     status, key = _status(run_id), idempotency_key or ""
     if status in TERMINAL:
         if key and (known := find_event(db, run_id, key)) is not None:
@@ -155,8 +164,7 @@ def send_event(
     with brief_lock(db, [run_id]) if actor or key else nullcontext():
         sent = store_event(db, run_id, name, text, key)
         if sent is not None and actor:
-            by = Verb(actor, f"{name}: {reason}" if reason else name)
-            audit(db, [(run_id, status)], "send_event", by)
+            audit(db, [(run_id, status)], "send_event", Verb(actor, reason).about(name))
         # What was waited for is committed, and so is seen here, or was seen before.
         event_id = sent if sent is not None else find_event(db, run_id, key)
     wake_after_commit(db, run_id)
@@ -176,12 +184,17 @@ def _status(run_id: UUID) -> str:
     return status
 
 
-def _batches(run_ids: Iterable[Any]) -> Iterable[Sequence[UUID]]:
-    batch: list[UUID] = []
-    for one in run_ids:
-        batch.append(getattr(one, "pk", one))
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _batches(runs: Iterable[Any]) -> Iterable[Sequence[UUID]]:
+    """The ids of these runs (ids themselves, rows, handles, a queryset), each once, in portions."""
+    given = runs.values_list("pk", flat=True) if isinstance(runs, QuerySet) else runs
+    ids = list(dict.fromkeys(map(_id_of, given)))
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def _id_of(run: Any) -> UUID:
+    """Raises ValueError for a text that is no id."""
+    if isinstance(run, str):
+        return UUID(run)
+    found: UUID = run if isinstance(run, UUID) else run.id
+    return found

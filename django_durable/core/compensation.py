@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..exceptions import StepFailed
+from .abandoning import abandon
 from .codec import decode
-from .effects import AwaitBranch, Decisions
+from .effects import Decisions
 from .failures import short
 from .flow import Flow
+from .losers import is_lost, winners
 from .outcomes import Blocked
+from .parts import take_losers
 from .scopes import Body, replay
 from .states import BlockReason, EntryStatus, Kind
 from .steps import StepOptions, step
@@ -25,6 +28,17 @@ SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
 def owes(flow: Flow, path: str = "") -> bool:
     """Whether something in the scope ``path`` (default: the run) has been done that a compensation would undo."""
     return bool(_owed(flow, f"{path}/" if path else ""))
+
+
+def owes_losers(flow: Flow) -> bool:
+    """Whether that is so in a branch that lost a race: that is due whatever becomes of the run."""
+    return bool(_owed_to_losers(flow))
+
+
+def _owed_to_losers(flow: Flow) -> list[str]:
+    owed = _owed(flow, "")
+    won = winners(flow.journal.under("")) if owed else {}
+    return [path for path in owed if is_lost(path, won)]
 
 
 def _owed(flow: Flow, scope: str) -> list[str]:
@@ -41,17 +55,29 @@ def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     return errors | (yield from settle_losers(flow))
 
 
+def undo_losers(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
+    """As ``undo_run``, of what was done in branches that lost a race; everything else stands."""
+    yield from _come_by(flow, body)
+    _require(flow, flow, _owed_to_losers(flow))
+    flow.undos = []
+    return (yield from settle_losers(flow))
+
+
 def find_undos(flow: Flow, body: Body) -> Decisions[None]:
     """Replay ``body``, so that ``flow.undos`` has what it did. Ends as blocked where something is not come by."""
+    yield from _come_by(flow, body)
+    _require(flow, flow, _owed(flow, ""))
+
+
+def _come_by(flow: Flow, body: Body) -> Decisions[None]:
     probe = flow.part("")
     probe.scope = ""
     yield from replay(flow, probe, body)
-    _require_all(flow, flow)
 
 
-def _require_all(flow: Flow, line: Flow) -> None:
+def _require(flow: Flow, line: Flow, owed: Sequence[str]) -> None:
     """What is to be undone and ``line`` has not come by cannot be undone by this code."""
-    for path in _owed(flow, line.scope):
+    for path in owed:
         if not line.has_seen(path):
             text = f"Step {path!r} has to be undone, but the code does not come to it any more."
             flow.end(Blocked(BlockReason.DIVERGED, text))
@@ -73,18 +99,16 @@ def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:
 def settle_losers(flow: Flow) -> Decisions[dict[str, Any]]:
     """Wait for the branches that lost a race and are running still, and undo what losers have done."""
     errors: dict[str, Any] = {}
+    yield from take_losers(flow, most=0)
     while flow.losers:
         loser = flow.losers.pop(0)
-        if loser.running is not None:
-            yield AwaitBranch([loser.running])
-            flow.absorb(loser.running)
-        flow.abandon(loser.path)
+        abandon(flow, loser.path)
         if owes(flow, loser.path):
             line = flow.part(loser.path)
             # What a line that was stopped has found on its way is found again by this replay, all of it.
             flow.undos = []
             yield from replay(flow, line, loser.body)
-            _require_all(flow, line)
+            _require(flow, line, _owed(flow, line.scope))
             undos, flow.undos = flow.undos, []
             errors |= yield from compensate(flow, undos)
     return errors

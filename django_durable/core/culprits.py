@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from ..exceptions import BranchesFailed, ChildFailed, EventTimeout, LoopLimit, PollTimeout, StepFailed
 
-RETRIED = (StepFailed, ChildFailed, BranchesFailed)
-"""Errors that were retried where they happened: the run is not tried again as a whole for them."""
+JOURNALED = (StepFailed, ChildFailed, BranchesFailed, EventTimeout, PollTimeout, LoopLimit)
+"""Errors that every replay meets again: the run is not tried again as a whole for them."""
+
+
+def place_of(error: BaseException) -> str | None:
+    """The path of the entry that says so; None for what the journal does not have."""
+    match error:
+        case StepFailed() | ChildFailed():
+            return error.step
+        case BranchesFailed() | EventTimeout() | PollTimeout() | LoopLimit():
+            return error.path
+        case _:
+            return None
 
 
 def culprits_of(error: BaseException | None) -> list[str]:

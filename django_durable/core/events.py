@@ -62,7 +62,7 @@ class Answer:
         flow.require_open(f"{self._event}.complete")
         text = flow.encode(response, f"response to event {self._event!r}")
         # In the scope that answers, not in that of the wait: a replay that passes by the one is not to miss it there.
-        path = fit_path(f"{flow.scope}{ANSWER}[{flow.count(ANSWER)}]")
+        path = fit_path(f"{flow.scope}{ANSWER}[{flow.claimed.count(ANSWER)}]")
         with self._mutex:
             if self._given not in (None, text):
                 raise ContextMisuse(f"Event {self._event!r} was answered already, with another response.")

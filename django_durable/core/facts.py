@@ -11,9 +11,10 @@ from uuid import UUID
 from ..exceptions import RunCancelled
 from . import children, gates, maps, notes, values
 from .effects import Decisions
-from .flow import Flow, RunInfo
+from .flow import Flow
 from .journal import NewRun
 from .retries import Retry
+from .run_info import RunInfo
 from .stepping import stable_key
 from .steps import PLAIN, StepOptions
 
@@ -101,6 +102,10 @@ class Facts:
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell how far the run has come; stored with its next durable write."""
         notes.progress(self._flow, done, total, message)
+
+    def annotate(self, /, **facts: Any) -> None:
+        """Note these about the run, for people; stored with its next durable write. The last value of a name stands."""
+        notes.annotate(self._flow, facts)
 
     @cached_property
     def log(self) -> notes.RunLog:

@@ -14,12 +14,12 @@ from typing import cast
 from uuid import UUID
 
 from ..exceptions import CannotFork
-from .codec import decode
+from .checkpoints import made_to_stand
+from .fan_out import with_only
 from .journal import Entry
 from .loops import TURN, position, rewound
-from .maps import with_only
+from .losers import is_lost, winners
 from .paths import above, scopes_of
-from .races import is_lost
 from .states import EntryStatus, Kind
 from .undoing import UNDO
 
@@ -40,8 +40,11 @@ def cut(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
     begins = _beginning(run_id, journal, from_step)
     before = {path: entry for path, entry in journal.items() if entry.seq < begins and _stays(entry)}
     later = {path for path, entry in journal.items() if path not in before and entry.kind != Kind.UNDO}
+    later -= {path for path in later if journal[path].seq < begins and _was_left_behind(before, path)}
     for path, inside in _cut_through(before, later).items():
         before[path] = _reopened(run_id, from_step, journal, before, path, inside)
+    for path in made_to_stand(journal[path] for path in later if journal[path].kind == Kind.MARK) & before.keys():
+        before[path] = replace(before[path], undo=True)
     return [*_to_be_done_again(journal, before).values()]
 
 
@@ -86,6 +89,11 @@ def _close(journal: Iterable[str], from_step: str) -> list[str]:
 
 
 # --- scopes that were open ---------------------------------------------------------------------
+
+
+def _was_left_behind(before: Mapping[str, Entry], path: str) -> bool:
+    """Whether what was begun and never done lies in a scope that is over: in a branch that lost its race, say."""
+    return any(scope in before and before[scope].status in SETTLED for scope in above(path))
 
 
 def _cut_through(before: Mapping[str, Entry], later: Collection[str]) -> dict[str, list[str]]:
@@ -144,12 +152,7 @@ def _state(
 def _to_be_done_again(journal: Mapping[str, Entry], before: dict[str, Entry]) -> dict[str, Entry]:
     """Steps that were undone later are open to be done again, where a replay comes by them; those of branches that
     lost a race stay undone."""
-    races = {path: entry for path, entry in before.items() if entry.kind == Kind.RACE}
-    won = {
-        path: decode(cast(str, entry.value))[0]
-        for path, entry in races.items()
-        if entry.status == EntryStatus.SUCCEEDED
-    }
+    won = winners(before.values())
     for path, step in list(before.items()):
         undo = journal.get(path + UNDO)
         if undo is None or undo.path in before or undo.status != EntryStatus.SUCCEEDED:

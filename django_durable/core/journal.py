@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from .clock import utcnow
+from .limits import Meeting
 from .outcomes import Outcome
 from .paths import scopes_of
 from .states import EntryStatus, Kind
@@ -73,6 +74,8 @@ class NewRun:
     root_id: UUID | None = None
     detached: bool = False
     limit_key: str | None = None
+    meeting: Meeting | None = None
+    """What its start does that meets another run of its ``limit_key``; None: nothing."""
     tags: tuple[str, ...] = ()
 
 
@@ -87,6 +90,8 @@ class Write:
     answers: dict[str, str] = field(default_factory=dict)
     """Encoded responses to events, by the paths at which these were taken."""
     progress: str | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    """Encoded values of annotations by name; the others stay as they are."""
     forgotten: set[str] = field(default_factory=set)
     """Paths of entries that are pruned."""
     unwanted: list[str] = field(default_factory=list)
@@ -100,6 +105,7 @@ class Write:
             or self.consumed
             or self.answers
             or self.progress
+            or self.notes
             or self.forgotten
             or self.unwanted
             or self.outcome
@@ -112,8 +118,14 @@ class Write:
         self.consumed.update(other.consumed)
         self.answers.update(other.answers)
         self.progress = other.progress or self.progress
+        self.notes.update(other.notes)
         self.forgotten |= other.forgotten
         self.unwanted += other.unwanted
+
+    def unsay(self) -> None:
+        """What a replay has said so far is stored."""
+        self.progress = None
+        self.notes.clear()
 
     def forget(self, paths: Collection[str]) -> None:
         """Prune these entries, written or not."""

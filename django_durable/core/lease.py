@@ -33,6 +33,11 @@ class Lease:
         """Whether no more than ``seconds`` of it are left: too few for something that may take a while."""
         return self.is_lost or clock.monotonic() + seconds >= self.ends
 
+    def is_free_for(self, seconds: float) -> bool:
+        """Whether more than ``seconds`` of it are left, and nobody has asked for anything."""
+        is_asked = self.cancel_requested or self.pause_requested or self.release_requested
+        return not (is_asked or self.is_lost) and clock.monotonic() + seconds < self.ends
+
     def hear(self, *, cancelling: bool, pausing: bool) -> None:
         """What the run's row said a moment ago. A cancellation is final, a pause may have been withdrawn."""
         self.cancel_requested |= cancelling

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from bisect import insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..exceptions import LoopLimit
 from .codec import decode, encode
+from .compensation import owes
 from .effects import Decisions, Persist, Raised
 from .flow import Flow
 from .journal import Entry
 from .names import fit_path
+from .parts import has_loser_running
+from .paths import above
 from .scopes import enter, revisit
 from .states import EntryStatus, Kind
 
@@ -43,7 +46,7 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
     ``history``: how many turns before the present one stay in the journal.
     """
     _check(path, turn, history, max_iterations)
-    flow.claim_indexes(path)
+    flow.claimed.claim_indexes(path)
     if not flow.is_stopped:
         # All turns, also those to come: what each of them came to need not be kept. A replay that looks for what there
         # is to undo has to say which steps it came to.
@@ -53,7 +56,7 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
         flow.require_live()
         entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, 0, state))
         flow.record(entry)
-    if flow.is_stopped or flow.has_undone(f"{path}["):
+    if flow.is_stopped or flow.redoing.is_due_in(f"{path}["):
         yield from _come_by_turns(flow, path, turn)
     if entry.status == EntryStatus.OPEN:
         entry = yield from _go_on(flow, path, turn, entry, history, max_iterations)
@@ -104,25 +107,23 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
         if isinstance(performed, Raised):
             raise performed.error
         inside = flow.journal.under(f"{_turn_path(path, number)}/")
-        may_be_undone = any(one.undo for one in inside)
-        if may_be_undone or (inside and history):
+        kept.take(flow, number)
+        if number not in kept.free or (inside and history):
             # With the state that it had: a replay has to come by it again, should the run fail, and a fork may begin
             # in it.
             beginning = Entry(_turn_path(path, number) + TURN, Kind.LOOP, EntryStatus.SUCCEEDED, value=entry.value)
             flow.record(beginning)
-        if not may_be_undone:
-            kept.append(number)
         number += 1
         if isinstance(performed.value, Break):
             value = flow.encode(performed.value.value, f"value of loop {path!r}")
-            _prune(flow, path, kept, 0)
+            kept.prune(flow, 0)
             return (yield from _end(flow, Entry(path, Kind.LOOP, EntryStatus.SUCCEEDED, value=value)))
         state = _next_state(path, performed.value)
         # Not worth a commit of its own: the turn is journaled, and would come to this state again.
         entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, number, state, since))
         flow.record(entry)
         state = decode(cast(str, entry.value))[1]
-        _prune(flow, path, kept, history)
+        kept.prune(flow, history)
     return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
 
 
@@ -151,25 +152,67 @@ def _next_state(path: str, returned: Any) -> Any:
 # --- what stays in the journal ---------------------------------------------------------------
 
 
-def _journaled_turns(flow: Flow, path: str, present: int) -> deque[int]:
-    """The turns before the present one that a prune has left in the journal, those aside that may be undone."""
+@dataclass(slots=True)
+class Kept:
+    """The turns of the loop at ``path`` that are over and in the journal; oldest first."""
+
+    path: str
+    free: list[int] = field(default_factory=list)
+    """Those that nobody needs but people, and a fork that begins there."""
+    bound: list[int] = field(default_factory=list)
+    """Those of which something may have to be undone."""
+    held: list[int] = field(default_factory=list)
+    """Those in which the loser of a race is running still: what it does may have to be undone."""
+
+    def take(self, flow: Flow, number: int) -> None:
+        turn_path = _turn_path(self.path, number)
+        if has_loser_running(flow, turn_path):
+            insort(self.held, number)
+        else:
+            insort(self.bound if owes(flow, turn_path) else self.free, number)
+
+    def prune(self, flow: Flow, history: int) -> None:
+        """Drop what is journaled of turns that nobody needs, all but the ``history`` latest ones."""
+        held, self.held = self.held, []
+        for number in held:
+            self.take(flow, number)
+        # A point of no return holds for all that was before it: where the oldest is bound still, so are the others.
+        while self.bound and not owes(flow, _turn_path(self.path, self.bound[0])):
+            insort(self.free, self.bound.pop(0))
+        while len(self.free) > history:
+            _forget(flow, _turn_path(self.path, self.free.pop(0)))
+
+
+def _journaled_turns(flow: Flow, path: str, present: int) -> Kept:
+    """The turns before the present one that a prune has left in the journal."""
     entries = flow.journal.under(f"{path}[")
     places = {entry.path[len(path) + 1 :].partition("]")[0] for entry in entries}
-    # A call of the loop's name with a key is no turn.
-    numbers = sorted(int(place) for place in places if place.isdecimal())
-    return deque(number for number in numbers if number < present and not _may_be_undone(flow, path, number))
+    kept = Kept(path)
+    for place in places:
+        # A call of the loop's name with a key is no turn.
+        if place.isdecimal() and int(place) < present:
+            kept.take(flow, int(place))
+    return kept
 
 
-def _may_be_undone(flow: Flow, path: str, number: int) -> bool:
-    return any(entry.undo for entry in flow.journal.under(f"{_turn_path(path, number)}/"))
+def forget_turns(flow: Flow, paths: Iterable[str]) -> None:
+    """Prune the turns of loops that are over in which these ``paths`` lie, and nothing is to be undone any more."""
+    for turn_path in dict.fromkeys(_turn_that_is_over(flow, path) for path in paths):
+        if turn_path is not None and not (owes(flow, turn_path) or has_loser_running(flow, turn_path)):
+            _forget(flow, turn_path)
 
 
-def _prune(flow: Flow, path: str, kept: deque[int], history: int) -> None:
-    while len(kept) > history:
-        turn_path = _turn_path(path, kept.popleft())
-        inside = flow.journal.under(f"{turn_path}/")
-        if not inside:
-            continue
+def _turn_that_is_over(flow: Flow, path: str) -> str | None:
+    for scope in above(path):
+        entry = flow.journal.find(scope)
+        if entry is not None and entry.kind == Kind.LOOP and entry.status != EntryStatus.OPEN:
+            return path[: path.index("]", len(scope)) + 1]
+    return None
+
+
+def _forget(flow: Flow, turn_path: str) -> None:
+    inside = flow.journal.under(f"{turn_path}/")
+    if inside:
         paths = {turn_path + TURN, *(entry.path for entry in inside)}
         flow.pending.forget(paths)
         flow.journal.forget(paths)

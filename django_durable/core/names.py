@@ -47,8 +47,13 @@ def make_path(scope: str, name: str, key: object = None) -> str:
         check_name("name", name)  # which may be unhashable: the cache must not see it
     path = scope + _escaped("name", name)
     if key is not None:
-        path = f"{path}[{_escaped('key', str(key))}]"
+        return keyed_path(path, key)
     return fit_path(path)
+
+
+def keyed_path(path: str, key: object) -> str:
+    """The path of the call with this ``key`` whose name makes ``path``; raises InvalidName."""
+    return fit_path(f"{path}[{_escaped('key', str(key))}]")
 
 
 def fit_path(path: str) -> str:

@@ -88,6 +88,8 @@ class PayloadKind(StrEnum):
     TRIED = "tried"
     """The fingerprints of code that could not go on with the run, one a line; the run itself has the latest."""
     PROGRESS = "progress"
+    NOTES = "notes"
+    """Names and values that the run was annotated with."""
     MISSED = "missed"
     """Paths of entries that a run which succeeded did not come to any more: its code had changed."""
     UNWANTED = "unwanted"

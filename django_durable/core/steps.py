@@ -33,6 +33,9 @@ class StepOptions:
     def __post_init__(self) -> None:
         if self.atomic and self.ephemeral:
             raise TypeError("A step is atomic or ephemeral, not both.")
+        if self.ephemeral and self.compensate is not None:
+            # A crash would take the entry, and with it the undo of an effect that has happened.
+            raise TypeError("An ephemeral step has nothing to undo: compensate= goes with steps that are journaled.")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
         if self.compensate is not None and not callable(self.compensate):
@@ -91,7 +94,7 @@ def step(
 
 
 def _register(flow: Flow, entry: Entry, undo: Callable[[Any], Any], retry: Retry | None) -> None:
-    if flow.is_stopped:
+    if flow.is_stopped and entry.undo:
         flow.undos.append(Undo(entry.path, entry.seq, undo, cast(str, entry.value), retry or flow.step_retry))
 
 

@@ -17,7 +17,7 @@ def now(flow: Flow) -> datetime:
     """The time when this call was first reached; journaled with the next durable write."""
     flow.require_open("now")
     # Escaped names never hold a bare "%", so no name that a person chose can be this path.
-    path = f"{flow.scope}%now[{flow.count('%now')}]"
+    path = f"{flow.scope}%now[{flow.claimed.count('%now')}]"
     entry = flow.find(path, Kind.VALUE)
     if entry is None:
         flow.require_live()
@@ -28,7 +28,7 @@ def now(flow: Flow) -> datetime:
 
 def _digest(flow: Flow, sort: str) -> bytes:
     flow.require_open(sort)
-    turn = flow.count(sort)
+    turn = flow.claimed.count(sort)
     return hashlib.sha256(f"{flow.run.run_id}\n{flow.scope}\n{sort}\n{turn}".encode()).digest()
 
 

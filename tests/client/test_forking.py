@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_durable import Break, Context, Continue, Retry, durable_workflow, get_run
+from django_durable import Break, Context, Continue, Retry, RetryLater, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
 from django_durable.core.states import EntryStatus, Status
@@ -183,6 +183,45 @@ def test_a_race_that_was_decided_before_stays_so_and_another_is_run_again() -> N
     new = forked(run, "any/quick/two")
     assert calls == ["two", "after"]
     assert new.result(timeout=0)[0][0] == "quick"
+
+
+def give_way() -> None:
+    calls.append("lose")
+    raise RetryLater(after=3600)
+
+
+@durable_workflow(name="forking.lost", **OPTIONS)
+def lost(ctx: Context) -> Any:
+    losing = {"slow": lambda ctx: ctx.step("lose", give_way, retry=Retry(max_attempts=2))}
+    return ctx.race("any", {**losing, "quick": lambda ctx: ctx.step("win", work, "win")}), ctx.step("after", work, "a")
+
+
+def test_what_a_branch_that_lost_has_left_behind_is_not_done_again() -> None:
+    run = lost.enqueue()
+    run_until_idle()
+    assert calls == ["lose", "win", "a"] and statuses(run)["any/slow/lose"] not in ("succeeded", "failed")
+    new = forked(run, "after")
+    assert calls == ["a"] and new.result(timeout=0) == (("quick", "win 2"), "a 1")
+    forked(run, "any/quick/win")
+    assert calls == ["lose", "win", "a"]
+
+
+@durable_workflow(name="forking.lost_in_turns", **OPTIONS)
+def lost_in_turns(ctx: Context) -> Any:
+    def turn(ctx: Context, number: int) -> Any:
+        losing = {"slow": lambda ctx: ctx.sleep("nap", timedelta(days=1))}
+        ctx.race("any", {**losing, "quick": lambda ctx: ctx.step("win", work, f"win {number}")})
+        return Continue(number + 1) if number < 2 else ctx.wait_for_event("go")
+
+    return ctx.loop("turns", turn, 0)
+
+
+def test_a_loop_goes_back_no_further_for_what_was_left_behind_in_its_turns() -> None:
+    run = lost_in_turns.enqueue()
+    run_until_idle()
+    assert calls == ["win 0", "win 1", "win 2"]
+    new = forked(run, "turns[2]/any/quick/win")
+    assert calls == ["win 2"] and "turns[0]/any/slow/nap" not in statuses(new)
 
 
 @durable_workflow(name="forking.block", **OPTIONS)

@@ -43,6 +43,14 @@ def order(ctx: Context, how: str = "well") -> dict[str, Any]:
     return {"at": datetime(2024, 5, 1, tzinfo=UTC)}
 
 
+@durable_workflow(name="handle.annotated", retry=ONCE)
+def annotated(ctx: Context) -> None:
+    ctx.annotate(customer="gold", placed_at=datetime(2024, 5, 1, tzinfo=UTC))
+    ctx.annotate(stage="packing")
+    ctx.wait_for_event("packed")
+    ctx.annotate(stage="shipped")
+
+
 # --- looking ---------------------------------------------------------------------------------
 
 
@@ -63,6 +71,20 @@ def test_properties() -> None:
     assert run.refresh() is run
     assert str(run.status) == "succeeded"
     assert run.progress == {"done": 1, "total": 3, "message": "reserved"}
+
+
+@pytest.mark.behaviour("DATA-01j")
+@in_database
+def test_annotations_are_merged_with_what_is_stored_and_a_fork_has_them_too() -> None:
+    run = annotated.enqueue()
+    assert run.annotations == {}
+    run_until_idle()
+    placed = {"customer": "gold", "placed_at": datetime(2024, 5, 1, tzinfo=UTC)}
+    assert run.annotations == {**placed, "stage": "packing"}
+    run.send_event("packed")
+    run_until_idle()
+    assert run.annotations == {**placed, "stage": "shipped"}
+    assert run.fork("packed").annotations == run.annotations
 
 
 @pytest.mark.behaviour("RUN-01b", "STEP-08c")

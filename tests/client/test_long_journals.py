@@ -10,7 +10,7 @@ from django.test import override_settings
 from django_durable import Context, durable_workflow
 from django_durable.core.states import Status
 from django_durable.exceptions import RunFailed
-from django_durable.models import JournalEntry
+from django_durable.models import JournalEntry, Run
 from django_durable.testing import run_until_idle
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,6 +34,26 @@ def test_why_tells_of_a_journal_past_the_soft_limit(count: int, says: bool) -> N
     why = run.why()
     assert why.reason == "waiting: event"
     assert why.text.endswith(" Its journal has more than 10 entries, all of which each claim reads.") is says
+
+
+@override_settings(DURABLE={"JOURNAL_WARN_ENTRIES": 10})
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Status.BLOCKED, " Its journal has more than 10 entries, all of which each claim reads."),
+        (Status.CANCELLED, " Its journal has more than 10 entries."),
+    ],
+)
+def test_so_it_does_where_the_run_is_blocked_or_over(status: str, text: str) -> None:
+    run = many.enqueue(10)
+    run_until_idle()
+    if status == Status.BLOCKED:
+        Run.objects.filter(pk=run.id).update(status=status, block_reason="crashed", waiting_on="", wake_at=None)
+    else:
+        run.cancel()
+        run_until_idle()
+    assert run.refresh().status == status
+    assert run.why().text.endswith(text)
 
 
 @override_settings(DURABLE={"JOURNAL_WARN_ENTRIES": 2, "JOURNAL_MAX_ENTRIES": 4})

@@ -17,7 +17,7 @@ from django_durable.core.states import LIVE, EntryStatus, Phase, Status
 from django_durable.exceptions import EventTimeout, IllegalTransition, RunCancelled, RunFailed, RunNotFound
 from django_durable.models import Audit, JournalEntry, Run
 from django_durable.testing import run_until_idle, travel
-from tests.client.test_verbs import in_status, is_broken, order
+from tests.client.orders import in_status, is_broken, order
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 OPTIONS: dict[str, Any] = {"retry": Retry(max_attempts=1), "step_retry": Retry(max_attempts=1)}

@@ -30,12 +30,14 @@ from django_durable.core.effects import (
 )
 from django_durable.core.executing import enter_line, leave_line
 from django_durable.core.failures import describe
-from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.flow import Flow
 from django_durable.core.ids import uuid7
 from django_durable.core.journal import ChildState, Entry, MemoryJournal, NewRun, SentEvent, Write
 from django_durable.core.lease import Lease
+from django_durable.core.notes import merged
 from django_durable.core.outcomes import Completed, Failed, Lost, Outcome, Suspended
 from django_durable.core.retries import Retry
+from django_durable.core.run_info import RunInfo
 from django_durable.core.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.unwinding import Unwind
 
@@ -72,6 +74,7 @@ class World:
     performed: list[str] = field(default_factory=list)
     """Paths of the steps whose bodies ran, in order."""
     progress: str | None = None
+    notes: str | None = None
     crash_after: set[int] = field(default_factory=set)
     """The process dies right after these many commits."""
     crash_before: int | None = None
@@ -167,6 +170,7 @@ class World:
             assert child.parent_path not in self.children, "a child was started twice"
             self.children[child.parent_path] = ChildState(child.id, "queued")
         self.progress = write.progress or self.progress
+        self.notes = merged(self.notes, write.notes) if write.notes else self.notes
         if len(self.commits) in self.crash_after:
             raise Crash
 
@@ -199,10 +203,10 @@ class Line:
     """One line of execution. Branches run one after the other, when somebody waits for them,
     in the order that ``world.pick`` draws: what comes out must not depend on it."""
 
-    def __init__(self, world: World, flow: Flow) -> None:
+    def __init__(self, world: World, flow: Flow, around: Line | None = None) -> None:
         self._world = world
         self._flow = flow
-        self._spawned: list[Spawn] = []
+        self._spawned: list[Spawn] = around._spawned if around is not None else []
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Answer = None
@@ -232,7 +236,7 @@ class Line:
         return None
 
     def _enter(self, part: Flow, body: Body) -> Performed:
-        line = Line(self._world, part)
+        line = Line(self._world, part, self)
         token = enter_line(part)
         try:
             return Returned(body(Context(part, line)), 0.25)

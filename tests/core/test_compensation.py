@@ -204,6 +204,24 @@ def test_a_run_that_fails_after_a_race_undoes_the_winner_and_the_losers_once(sho
     assert sorted(undone(shop)) == ["-lost", "-won"]
 
 
+def test_a_loser_s_compensation_waits_for_its_next_attempt_as_any_other(shop: Shop) -> None:
+    world, flaky = World(), failing(OSError("away"))
+
+    def loser(ctx: Context) -> None:
+        ctx.step("lost", lambda: 1, compensate=lambda value: flaky(), retry=Retry(initial=30, jitter=0))
+        ctx.sleep("long", 600)
+
+    def body(ctx: Context) -> Any:
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: 1})
+        raise ValueError
+
+    world.run(body)
+    for _ in range(3):
+        outcome = world.attempt(lambda ctx: world._undo(body))
+        assert isinstance(outcome, Suspended) and outcome.waiting_on == "retry:any/loser/lost%undo"
+        assert world.entries["any/loser/lost%undo"].status == EntryStatus.RETRYING
+
+
 @pytest.mark.behaviour("FLOW-06h")
 def test_turns_of_a_loop_are_undone_although_they_are_over(shop: Shop) -> None:
     world = World()

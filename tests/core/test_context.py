@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from django_durable.core.async_context import AsyncContext
 from django_durable.core.codec import decode
 from django_durable.core.context import Context
 from django_durable.core.facts import Facts
+from django_durable.core.loops import Continue
+from django_durable.core.notes import merged, read_notes
 from django_durable.core.outcomes import Cancelled, Completed, Failed
-from django_durable.exceptions import PayloadError, RunCancelled
+from django_durable.exceptions import InvalidName, PayloadError, RunCancelled
 from tests.core.driving import AT_ONCE, RUN_ID, Pack, World, end, failing
 
 
@@ -172,6 +175,92 @@ def test_progress_is_silent_under_replay() -> None:
     assert decode(world.progress or "")["done"] == 2
     world.run(body)
     assert [decode(write.progress)["done"] for write in world.commits if write.progress] == [1, 2, 3]
+
+
+def test_what_was_said_after_the_last_commit_is_said_again_after_a_crash() -> None:
+    def body(ctx: Context) -> None:
+        ctx.progress(1)
+        ctx.annotate(stage="begun")
+        ctx.step("a", int)
+        ctx.progress(2)
+        ctx.annotate(stage="half")
+
+    world = World(crash_before=2)
+    world.run(body)
+    assert world.attempts == 2
+    assert (decode(world.progress or "")["done"], noted(world)) == (2, {"stage": "half"})
+
+
+# --- annotations -----------------------------------------------------------------------------
+
+
+def noted(world: World) -> dict[str, Any]:
+    return dict(decode(world.notes or "[]"))
+
+
+@pytest.mark.behaviour("DATA-01j")
+def test_annotations_are_stored_with_the_next_write_name_by_name_and_the_last_value_stands() -> None:
+    seen: list[Any] = []
+
+    def body(ctx: Context) -> None:
+        ctx.annotate(customer=Decimal("1.50"), self="kept")
+        ctx.annotate(stage="one")
+        seen.append(noted(world))
+        ctx.step("a", int)
+        seen.append(noted(world))
+        ctx.sleep("nap", 60)
+        ctx.annotate(stage="two")
+        ctx.join("both", {"a": lambda ctx: ctx.annotate(inside=1)})
+
+    world = World()
+    world.value(body)
+    first = {"customer": Decimal("1.50"), "self": "kept", "stage": "one"}
+    assert seen == [{}, first, first, first]
+    assert noted(world) == {**first, "stage": "two", "inside": 1}
+
+
+def test_a_replay_does_not_say_again_what_was_said_before_and_outdated_since() -> None:
+    def turn(ctx: Context, n: int) -> Any:
+        ctx.annotate(turn=n)
+        ctx.sleep("nap", 60)
+        if n == 3:
+            raise ValueError
+        return Continue(n + 1)
+
+    def body(ctx: Context) -> None:
+        ctx.annotate(turn="none yet")
+        ctx.step("first", int)
+        ctx.loop("rows", turn, 0, history=0)
+
+    world = World(crash_after={3, 5, 8})
+    world.run(body)
+    said = [decode(write.notes["turn"]) for write in world.commits if write.notes]
+    assert said == ["none yet", 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "text"),
+    [
+        ({"a": 1, "b": object()}, PayloadError, "annotation 'b'"),
+        ({"a": "x" * 5_000}, PayloadError, "annotation 'a': takes 5,002 bytes as JSON and the cap is 4,096"),
+        ({"": 1}, InvalidName, "annotation '': is empty"),
+        ({"a\nb": 1}, InvalidName, "control characters"),
+        ({"n" * 201: 1}, InvalidName, "longer than 200"),
+    ],
+)
+def test_annotations_that_are_refused_store_nothing(facts: dict[str, Any], error: type[Exception], text: str) -> None:
+    world = World()
+    world.attempt(lambda ctx: ctx.annotate(**facts))
+    assert isinstance(world.error, error) and text in str(world.error)
+    assert noted(world) == {}
+
+
+def test_annotations_are_bounded_and_survive_what_cannot_be_read() -> None:
+    stored = merged(None, {f"n{n}": str(n) for n in range(150)})
+    stored = merged(stored, {"n60": '{"$":"gone","v":1}', "$": '"a mark"'})
+    assert list(read_notes(stored)) == [f"n{n}" for n in range(51, 150) if n != 60] + ["n60", "$"]
+    assert read_notes(stored)["n60"] == '{"$":"gone","v":1}'
+    assert merged("damaged", {"a": "1"}) == '[["a",1]]'
 
 
 def test_progress_of_no_use() -> None:

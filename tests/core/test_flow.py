@@ -137,6 +137,7 @@ EVERY_CALL: dict[str, Callable[[Context], Any]] = {
     "uuid4": lambda ctx: ctx.uuid4(),
     "random": lambda ctx: ctx.random(),
     "progress": lambda ctx: ctx.progress(1),
+    "annotate": lambda ctx: ctx.annotate(stage="later"),
 }
 
 
@@ -158,7 +159,7 @@ def test_after_a_suspension_every_call_unwinds_without_acting(call: Callable[[Co
     assert world.attempt(body) == Suspended("sleep:nap", wake_after=60)
     assert reached == ["except", "again", "again"]
     assert list(world.entries) == ["nap"]
-    assert world.progress is None
+    assert (world.progress, world.notes) == (None, None)
     assert world.performed == []
 
 

@@ -200,4 +200,6 @@ def test_turns_left_by_an_earlier_claim_are_pruned_too() -> None:
         world.send("go")
     works = [entry for path, entry in world.entries.items() if path.endswith("work")]
     assert len(works) <= 4
+    pruned = [path for write in world.commits for path in write.forgotten]
+    assert len(pruned) == len(set(pruned)) > 20
     assert all(entry.status == EntryStatus.SUCCEEDED for entry in works)

@@ -132,7 +132,7 @@ def test_an_endless_loop_of_races_keeps_nothing_in_memory() -> None:
         name, _ = ctx.race("any", branches)
         ctx.join("both", {"a": lambda ctx: ctx.uuid4()})
         flow = world.flow
-        kept.append((len(flow.losers), len(flow.seen), len(flow._claimed), len(flow.undos)))
+        kept.append((len(flow.losers), len(flow.seen), len(flow.claimed._paths), len(flow.undos)))
         return Break(name) if n == 60 else Continue(n + 1)
 
     assert world.value(lambda ctx: ctx.loop("long", turn, 0, history=2)) == "do"

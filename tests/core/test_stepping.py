@@ -28,6 +28,7 @@ def test_outside_of_a_step() -> None:
         current_step()
 
 
+@pytest.mark.behaviour("DATA-01l")
 def test_inside_of_a_step() -> None:
     def look() -> list[Any]:
         step = current_step()

@@ -11,11 +11,12 @@ import pytest
 from django_durable.core.codec import decode
 from django_durable.core.context import Context
 from django_durable.core.effects import Perform, Persist, Raised, Returned
-from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.flow import Flow
 from django_durable.core.journal import Entry, MemoryJournal
 from django_durable.core.lease import Lease
 from django_durable.core.outcomes import Cancelled, Completed, Failed, Suspended
 from django_durable.core.retries import Retry
+from django_durable.core.run_info import RunInfo
 from django_durable.core.states import EntryStatus, Kind
 from django_durable.core.steps import StepOptions, step
 from django_durable.core.unwinding import Unwind
@@ -122,17 +123,25 @@ def test_arguments_are_passed_on() -> None:
 
 @pytest.mark.behaviour("STEP-02a")
 def test_order_numbers_grow_when_a_retry_adds_steps() -> None:
-    """STEP-02."""
-    refused = failing(KeyError())
+    """As the run's retry does: the next attempt replays what is journaled and comes to steps that are not."""
+    attempts = 0
 
     def body(ctx: Context) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            ctx.step("new", int)
         ctx.step("a", int)
-        ctx.step("b", refused)
+        ctx.step("b", int)
+        if attempts == 1:
+            raise KeyError
         ctx.step("c", int)
 
-    world = World(step_retry=AT_ONCE)
+    world = World()
+    world.attempt(body)
     world.value(body)
-    assert [(entry.path, entry.seq) for entry in world.entries.values()] == [("a", 1), ("b", 2), ("c", 3)]
+    assert world.performed == ["a", "b", "new", "c"]
+    assert {path: entry.seq for path, entry in world.entries.items()} == {"a": 1, "b": 2, "new": 3, "c": 4}
 
 
 # --- names -----------------------------------------------------------------------------------
@@ -465,6 +474,7 @@ def test_a_commit_that_loses_the_lease_unwinds() -> None:
     ("options", "error", "text"),
     [
         ({"atomic": True, "ephemeral": True}, TypeError, "atomic or ephemeral, not both"),
+        ({"ephemeral": True, "compensate": print}, TypeError, "An ephemeral step has nothing to undo"),
         ({"timeout": 0}, ValueError, "timeout must be more than 0 seconds, not 0"),
         ({"timeout": -1}, ValueError, "timeout"),
         ({"timeout": float("nan")}, ValueError, "timeout"),

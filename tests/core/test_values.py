@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from django_durable.core.context import Context
-from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.flow import Flow
 from django_durable.core.journal import MemoryJournal
 from django_durable.core.lease import Lease
+from django_durable.core.run_info import RunInfo
 from tests.core.driving import NOON, RUN_ID, TOKEN, World
 
 
