@@ -8,7 +8,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --roo
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
 
-.PHONY: help demo serve test check oracle tox bench-quick bench-fanout clean
+.PHONY: help demo serve test check oracle tox bench-quick bench-fanout bench-loops clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
@@ -19,6 +19,7 @@ help:
 	@echo "make tox          the suite on every Python and Django that can be had here"
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
+	@echo "make bench-loops  what the ten thousandth turn of a loop costs beside the hundredth"
 	@echo "make clean        removes .venv and everything that was built"
 
 demo: .venv/.ready-run
@@ -38,6 +39,9 @@ bench-quick: .venv/.ready-test
 
 bench-fanout: .venv/.ready-test
 	@$(BIN)/python benchmarks/fanout.py $(ARGS)
+
+bench-loops: .venv/.ready-test
+	@$(BIN)/python -m benchmarks.loops $(ARGS)
 
 check: .venv/.ready-dev
 	@echo "== ruff"

@@ -143,9 +143,10 @@ def _others(count: int) -> dict[str, Any]:
 
 def _run(turn: Any, entries: dict[str, Any]) -> None:
     from django_durable.core.context import Context
-    from django_durable.core.flow import Flow, RunInfo
+    from django_durable.core.flow import Flow
     from django_durable.core.journal import MemoryJournal
     from django_durable.core.lease import Lease
+    from django_durable.core.run_info import RunInfo
     from django_durable.executor.branches import NO_THREADS
     from django_durable.executor.sync_driver import SyncDriver
 
@@ -159,7 +160,7 @@ class _Commit:
     """Makes writes durable in a dict."""
 
     def __init__(self, entries: dict[str, Any]) -> None:
-        from django_durable.store.committing import Receipt
+        from django_durable.store.receipts import Receipt
 
         self._entries = entries
         self._receipt = Receipt(is_held=True)

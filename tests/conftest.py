@@ -15,8 +15,9 @@ from tests.emptying import empty_quickly
 from tests.plugin import SERVERS
 from tests.servers import Folder, PostgresServer, RedisServer, Servers
 
-# What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at.
-collect_ignore_glob = ["*/test_postgres_*.py"] if django_settings.BACKEND == "sqlite" else []
+# What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at. And what only SQLite
+# has: one writer at a time.
+collect_ignore_glob = ["*/test_postgres_*.py" if django_settings.BACKEND == "sqlite" else "*/test_sqlite_*.py"]
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ from django_durable.core.journal import Inbox, Write
 from django_durable.core.lease import Lease
 from django_durable.executor.undisturbed import undisturbed
 from django_durable.store.claiming import load_news
-from django_durable.store.committing import Receipt, write_batch
+from django_durable.store.committing import write_batch
 from django_durable.store.database import Database
+from django_durable.store.receipts import Receipt
 from django_durable.store.unwanted import cancel_unwanted
 
 

@@ -15,6 +15,8 @@ from tests.servers import Servers, servers_for
 
 SERVERS = pytest.StashKey[Servers]()
 CONTRACT_FOLDERS = ("store", "queues", "executor", "worker", "testing")
+QUEUE_FOLDERS = ("queues", "worker")
+DATABASE_FIXTURES = {"db", "transactional_db"}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,9 +38,22 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"backend: {config.stash[SERVERS].backend}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What lies in these folders is part of the contract that every backend keeps."""
-    folders = tuple(config.rootpath / "tests" / name for name in CONTRACT_FOLDERS)
+    """What lies in these folders and reaches a database is part of the contract that every backend keeps."""
+    tests = config.rootpath / "tests"
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in folders):
+        folder = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
+        if folder in QUEUE_FOLDERS and not item.get_closest_marker("queue"):
+            item.add_marker("queue")
+        if item.get_closest_marker("queue") or (folder in CONTRACT_FOLDERS and reaches_database(item)):
             item.add_marker("contract")
+
+
+def reaches_database(item: pytest.Item) -> bool:
+    """Without one there is nothing by which a backend could differ."""
+    from django.test import TransactionTestCase
+
+    fixtures = set(getattr(item, "fixturenames", ()))
+    is_case = issubclass(getattr(item, "cls", None) or object, TransactionTestCase)
+    return is_case or bool(item.get_closest_marker("django_db") or fixtures & DATABASE_FIXTURES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import shlex
@@ -12,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from django.core.management import get_commands, load_command_class
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 import django_durable
 from django_durable import exceptions, signals
 from django_durable.client.handle import RunHandle
-from django_durable.conf import Settings
 from django_durable.core.context import Context
 from django_durable.core.stepping import CurrentStep
 from django_durable.workflows.options import StartOptions, WorkflowOptions
@@ -25,7 +23,6 @@ from tests.docs.reading import DOCUMENTS, ROOT, anchors, blocks, codes, links, p
 from tests.docs.running import run
 
 DOCS = ROOT / "docs"
-PACKAGE = ROOT / "django_durable"
 NOT_RUN_MOST = 3
 """Python that is shown and not run rots: every exemption has a reason, and there are few."""
 
@@ -102,24 +99,7 @@ def parser_of(command: str) -> CommandParser:
     return load_command_class(get_commands()[command], command).create_parser("manage.py", command)
 
 
-# --- nothing is left out ---------------------------------------------------------------------
-
-
-def durable_commands() -> list[str]:
-    return sorted(name for name, app in get_commands().items() if app == "django_durable")
-
-
-def check_ids() -> set[str]:
-    """The ids of `error(…)` and `warning(…)` in the checks."""
-    found = set()
-    for path in (PACKAGE / "checks").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(
-                    func=ast.Name(id="error" | "warning" as kind), args=[ast.Constant(value=int(number)), *_]
-                ):
-                    found.add(f"{kind[0].upper()}{number:03}")
-    return found
+# --- nothing is left out (of settings and checks: tests/checks, of commands: tests/commands) ---
 
 
 def public(cls: type) -> list[str]:
@@ -133,41 +113,10 @@ def missing(names: Iterable[str], *documents: str) -> list[str]:
     return sorted(name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", shown))
 
 
-def test_every_setting_is_documented() -> None:
-    assert not missing((field.name for field in fields(Settings)), "settings.md")
-
-
-def test_every_check_is_documented() -> None:
-    ids = check_ids()
-    assert {"E001", "W001"} <= ids
-    assert not missing(ids, "settings.md")
-
-
-def test_no_check_is_invented() -> None:
-    shown = {code for code in codes(prose(DOCS / "settings.md")) if re.fullmatch(r"[EW]\d{3}", code)}
-    assert shown <= check_ids()
-
-
 def test_every_signal_is_documented() -> None:
     names = {name for name in vars(signals) if name.startswith(("run_", "step_", "schedule_"))}
     rows = table(DOCS / "signals.md", "signal", "arguments besides `sender`", "sent")
     assert {codes(row["signal"])[0] for row in rows} == names
-
-
-def test_every_command_is_documented() -> None:
-    assert {f"durable_{name}" for name in ("worker", "enqueue", "runs")} <= set(durable_commands())
-    headings = set(re.findall(r"^#+ .*?(durable_\w+)", prose(DOCS / "commands.md"), re.MULTILINE))
-    assert headings == set(durable_commands())
-
-
-@pytest.mark.parametrize("command", durable_commands())
-def test_every_option_is_documented(command: str) -> None:
-    usual = set(BaseCommand().create_parser("manage.py", command)._option_string_actions)
-    own = {option for option in parser_of(command)._option_string_actions if option.startswith("--")} - usual
-    whole = (DOCS / "commands.md").read_text()
-    section = re.search(rf"^#+ [^\n]*?{command}\b(.*?)(?=^#+ |\Z)", whole, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    assert not {option for option in own if option not in section[1]}
 
 
 def test_every_public_name_is_documented() -> None:

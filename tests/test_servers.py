@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -14,9 +16,10 @@ import redis
 from django.core.cache import cache
 from django.db import OperationalError, connection
 
+from tests import settings as project
 from tests.app.models import Counter
 from tests.processes import is_alive, wait_until
-from tests.servers import Folder, Guarded, PostgresServer, RedisServer, database_settings
+from tests.servers import Folder, Guarded, PostgresServer, RedisServer, database_settings, session
 from tests.servers.postgres import free_copy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +78,35 @@ def test_settings_are_what_django_wants():
     assert entry["OPTIONS"] == {"sslmode": "disable"}
 
 
+@pytest.mark.parametrize("given", ["", "DURABLE_TEST_DATABASE_URL", "DURABLE_TEST_REDIS_URL"])
+def test_a_server_that_runs_already_is_used_and_none_is_started_for_it(given, monkeypatch):
+    urls = {"DURABLE_TEST_DATABASE_URL": "postgresql://me@h/shop", "DURABLE_TEST_REDIS_URL": "redis://h/3"}
+    started = {"DURABLE_TEST_DATABASE_URL": "PostgresServer", "DURABLE_TEST_REDIS_URL": "RedisServer"}
+    for name in urls:
+        monkeypatch.delenv(name, raising=False)
+        own = nullcontext(SimpleNamespace(url=f"own {name}"))
+        monkeypatch.setattr(session, started[name], lambda folder, own=own: own)
+    if given:
+        monkeypatch.setenv(given, urls[given])
+    with session.servers_for("postgres-redis") as servers:
+        pass
+    own = {name: url for name, url in servers.environment.items() if name in urls}
+    assert own == {name: f"own {name}" for name in urls if name != given}
+    mine = {"DURABLE_TEST_DATABASE_URL": servers.postgres, "DURABLE_TEST_REDIS_URL": servers.redis}
+    assert [name for name, server in mine.items() if server is None] == ([given] if given else [])
+
+
+def test_the_settings_go_where_the_urls_say(monkeypatch):
+    monkeypatch.setattr(project, "BACKEND", "postgres-redis")
+    monkeypatch.setattr(project, "QUEUE", "redis")
+    monkeypatch.setenv("DURABLE_TEST_DATABASE_URL", "postgresql://me@elsewhere:5555/shop")
+    monkeypatch.setenv("DURABLE_TEST_REDIS_URL", "redis://elsewhere/3")
+    monkeypatch.delenv("DURABLE_TEST_DATABASE_NAME", raising=False)
+    entry = project.database()
+    assert (entry["HOST"], str(entry["PORT"]), entry["NAME"]) == ("elsewhere", "5555", "shop")
+    assert project.cache()["LOCATION"] == "redis://elsewhere/3"
+
+
 def test_redis_answers_forgets_and_comes_back(folder):
     with RedisServer(folder) as server, server.client() as client:
         assert client.ping()
@@ -120,7 +152,7 @@ def test_copy_of_binaries_is_open_to_every_user(tmp_path):
     ]
 
 
-@pytest.mark.contract
+@pytest.mark.queue
 @pytest.mark.django_db
 def test_settings_follow_the_backend(backend, settings):
     assert connection.vendor == backend.split("-")[0].replace("postgres", "postgresql")

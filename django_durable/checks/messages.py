@@ -13,7 +13,10 @@ Messages: TypeAlias = list[CheckMessage]
 
 
 def error(number: int, msg: str, hint: str) -> CheckMessage:
-    """Nothing good can come of going on: commands refuse to start."""
+    """Nothing good can come of going on: workers refuse to start, as do the commands that start runs.
+
+    Those that look, stop or mend do not ask: they are for when something is wrong.
+    """
     return Error(msg, hint=hint, id=f"django_durable.E{number:03}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import django
+
 from config.databases import cache, database
 from config.secret import secret
 
@@ -64,8 +66,14 @@ TIME_ZONE = "Europe/Berlin"
 USE_TZ = True
 STATIC_URL = "static/"
 
-EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
-EMAIL_FILE_PATH = DATA_DIR / "mail"
+MAIL_DIR = DATA_DIR / "mail"
+_MAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+# Django 6.1 has settings of its own for each way to send mail, and warns of the ones from before.
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": _MAIL_BACKEND, "OPTIONS": {"file_path": MAIL_DIR}}}
+else:
+    EMAIL_BACKEND = _MAIL_BACKEND
+    EMAIL_FILE_PATH = MAIL_DIR
 DEFAULT_FROM_EMAIL = "shop@example.com"
 
 # A short lease: whoever watches wants to see a dead worker's runs move on in seconds.

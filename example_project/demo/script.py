@@ -69,7 +69,7 @@ def perform(plan: Plan, out: TextIO) -> int:
         hit = _work(plan, household, stage, progress)
         counts = get(f"{stage.gateway_url}/counts").body
     progress.say("all processes ended")
-    return _count(accepted, stage.ledger, counts, hit, out)
+    return count_up(accepted, stage.ledger, counts, hit, out)
 
 
 def _prepare(plan: Plan, progress: Progress) -> list[FiledOrder]:
@@ -136,7 +136,8 @@ def _is_over() -> bool:
     return observe.count_unfinished(WORKFLOWS) == 0
 
 
-def _count(accepted: list[str], ledger: Path, counts: dict[str, object], hit: Strike | None, out: TextIO) -> int:
+def count_up(accepted: list[str], ledger: Path, counts: dict[str, object], hit: Strike | None, out: TextIO) -> int:
+    """Write table and findings; the exit status, from rows in the database and lines in the ledger alone."""
     result = audit(accepted, read_ledger(ledger))
     out.write("\n" + table(read_ledger(ledger), counts, hit) + "\n")
     for finding in result.findings:

@@ -13,7 +13,7 @@ from tests.acceptance.traces import new_gate, open_gate, traces, wait_for_succes
 from tests.app import limits
 from tests.processes import Worker, wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.queue]
 
 
 @pytest.mark.behaviour("RUN-12a", "RUN-12b", "RUN-12d")
@@ -75,3 +75,16 @@ def test_the_next_run_of_a_key_hears_of_a_free_slot_and_need_not_wait_for_a_swee
     worker.wait_for_log(STARTED)
     runs = [limits.one_a_tenant.enqueue("a") for _ in range(8)]
     wait_for_success(*(run.id for run in runs), timeout=20)
+
+
+@pytest.mark.behaviour("RUN-12g")
+def test_two_processes_start_no_more_than_the_rate_and_each_as_soon_as_it_opens() -> None:
+    runs = limits.three_a_second.enqueue_many([{}] * 8)
+    worker = Worker("--processes", "2")
+    wait_for_success(*(run.id for run in runs))
+    begun = list(Run.objects.order_by("started_at").values_list("started_at", flat=True))
+    gaps = [(later - earlier).total_seconds() for earlier, later in zip(begun, begun[3:], strict=False)]
+    assert len(gaps) == 5
+    assert min(gaps) >= 1
+    assert max(gaps) < 2.5
+    assert worker.stop() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -18,8 +19,10 @@ from django_durable.models import Run
 from django_durable.models import Worker as WorkerRow
 from tests.acceptance.traces import traces, wait_for_success
 from tests.app import faults
+from tests.commands.rows import a_run
 from tests.processes import Command, Worker, wait_until
 from tests.servers import PostgresServer
+from tests.store.rows import make_run, status_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,6 +53,31 @@ def test_burst_ends_with_two_processes_and_does_what_the_work_itself_makes_due()
     assert Worker("--burst", "--processes", "2").wait() == 0
     assert all(run.refresh().status == "succeeded" for run in runs)
     assert not WorkerRow.objects.filter(stopped_at=None).exists()
+
+
+def test_a_worker_without_loops_only_works_and_tells_each_event_as_one_json_object() -> None:
+    # In a burst the loops tick before anybody looks for work: theirs would be done by its end.
+    old = a_run(age=timedelta(days=1000))
+    lapsed = make_run("running", lease_expires_at=timezone.now() - timedelta(hours=1))
+    good, bad = faults.plodding.enqueue(2, 0), faults.exiting.enqueue()
+    worker = Worker("--burst", "--no-loops", "--json-logs")
+    assert worker.wait() == 0
+    assert Run.objects.filter(pk=old.pk).exists()
+    assert status_of(lapsed) == "running"
+
+    events = [json.loads(line) for line in worker.log.splitlines()]
+    assert all(event.keys() >= {"ts", "level", "logger", "message"} for event in events)
+    of_runs = [(event["run"], event["workflow"], event["level"], event["message"].split()[0]) for event in events
+               if "run" in event]  # fmt: skip
+    assert sorted(of_runs) == sorted(
+        [
+            (str(good.id), "app.plodding", "INFO", "succeeded"),
+            (str(bad.id), "app.exiting", "ERROR", "failed"),  # its step
+            (str(bad.id), "app.exiting", "ERROR", "failed"),
+        ]
+    )
+    of_the_worker = [event["message"].split()[0] for event in events if "run" not in event]
+    assert of_the_worker == ["started", "draining", "stopped"]
 
 
 @pytest.mark.behaviour("RUN-15d")
@@ -94,7 +122,7 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(postgres_server: Po
     assert "Traceback" not in worker.log
 
 
-@pytest.mark.contract
+@pytest.mark.queue
 def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
     """Started together with `migrate`, as containers are."""
     name = str(tmp_path / "fresh.sqlite3") if backend == "sqlite" else "durable_fresh"

@@ -107,6 +107,23 @@ def poisonous(ctx: Context, gate: str) -> None:
     ctx.step("kill", kill_own_process)
 
 
+def deaf(gate: str) -> str:
+    """Goes on waiting at the gate although its time is over."""
+    leave_trace("begin")
+    while not gate_file(gate).exists():
+        try:
+            wait_at(gate)
+        except BaseException:
+            leave_trace("told")
+    return "heard"
+
+
+@durable_workflow(step_retry=ONCE)
+def never_ending(ctx: Context, gate: str) -> str:
+    ctx.step("first", traced, 1)
+    return ctx.step("deaf", deaf, gate, timeout=0.5)
+
+
 @durable_workflow(step_retry=ONCE)
 def exiting(ctx: Context) -> None:
     ctx.step("exit", sys.exit, "enough")

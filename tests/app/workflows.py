@@ -27,6 +27,32 @@ def many_steps(ctx: Context, count: int) -> int:
     return sum(ctx.step("double", double, turn, key=turn) for turn in range(count))
 
 
+async def double_async(number: int) -> int:
+    return number * 2
+
+
+@durable_workflow
+async def many_steps_async(ctx: AsyncContext, count: int) -> int:
+    return sum([await ctx.step("double", double_async, turn, key=turn) for turn in range(count)])
+
+
+@durable_workflow
+async def many_sync_steps_async(ctx: AsyncContext, count: int) -> int:
+    return sum([await ctx.step("double", double, turn, key=turn) for turn in range(count)])
+
+
+def touch(number: int) -> int:
+    """One statement over the ORM."""
+    from tests.app.models import Counter
+
+    return Counter.objects.filter(name="touched").update(value=number)
+
+
+@durable_workflow
+def many_atomic_steps(ctx: Context, count: int) -> int:
+    return sum(ctx.step("touch", touch, turn, key=turn, atomic=True) for turn in range(count))
+
+
 @durable_workflow
 def sleepy(ctx: Context, seconds: float) -> str:
     ctx.step("before", double, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling, failing, listening, parent, sleepy
 from tests.commands.conftest import Call, allow_anything
 from tests.commands.rows import a_run, an_entry, execute, with_belongings
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 HOUR = timedelta(hours=1)
@@ -37,13 +37,25 @@ def change(run: Run, assignment: str, *constraints: str) -> UUID:
     return run.pk
 
 
-def running_without_lease() -> tuple[UUID, str]:
-    return change(a_run(status="queued"), "status = 'running'", "durable_run_lease"), "running without a whole lease"
+LEASE = {"lease_token": "id", "leased_by": "id", "lease_expires_at": "queued_at"}
+"""What makes a lease, and columns to take a value for it from."""
 
 
-def lease_without_running() -> tuple[UUID, str]:
-    changed = change(a_run(status="queued"), "lease_expires_at = queued_at", "durable_run_lease")
-    return changed, "queued with a lease"
+def running_with(*columns: str) -> Plant:
+    def plant() -> tuple[UUID, str]:
+        lease = "".join(f", {column} = {LEASE[column]}" for column in columns)
+        changed = change(a_run(status="queued"), f"status = 'running'{lease}", "durable_run_lease")
+        return changed, "running without a whole lease"
+
+    return plant
+
+
+def queued_with(*columns: str) -> Plant:
+    def plant() -> tuple[UUID, str]:
+        lease = ", ".join(f"{column} = {LEASE[column]}" for column in columns)
+        return change(a_run(status="queued"), lease, "durable_run_lease"), "queued with a lease"
+
+    return plant
 
 
 def over_without_end() -> tuple[UUID, str]:
@@ -150,7 +162,7 @@ def map_is_over() -> tuple[UUID, str]:
     run = a_waiter("map", wake_at=timezone.now() + HOUR)
     for index in range(3):
         with_belongings(a_run(age=HOUR, parent=run, parent_path=f"wait[{index}]"))
-    return run.pk, "waiting although the children of its map are over"
+    return run.pk, "waiting although enough children of its map are over"
 
 
 def parent_was_cancelled() -> tuple[UUID, str]:
@@ -190,8 +202,10 @@ def ownerless(table: str) -> Plant:
 
 TABLES: dict[str, Any] = {"journalentry": JournalEntry, "payload": Payload, "event": Event, "tag": Tag, "audit": Audit}
 PLANTS: list[tuple[str, Plant]] = [
-    ("I1", running_without_lease),
-    ("I1", lease_without_running),
+    ("I1", running_with()),
+    *[("I1", running_with(*[column for column in LEASE if column != missing])) for missing in LEASE],
+    *[("I1", queued_with(column)) for column in LEASE],
+    ("I1", queued_with(*LEASE)),
     ("I2", over_without_end),
     ("I2", end_without_over),
     ("I2", outcome("succeeded", "succeeded without an output")),
@@ -247,7 +261,9 @@ def test_what_the_engine_makes_violates_nothing(call: Call) -> None:
     cancelled, late = sleepy.enqueue(3600), sleepy.using(timeout=0.01).enqueue(3600)
     run_until_idle()
     cancelled.cancel()
-    time.sleep(0.02)
+    deadline = late.refresh().run.deadline_at
+    assert deadline is not None
+    wait_until(lambda: timezone.now() > deadline)
     run_until_idle()
     assert (cancelled.refresh().status, late.refresh().status) == ("cancelled", "failed")
     doubling.enqueue(5)

@@ -16,9 +16,8 @@ from django_durable.queues.current import queue_kind
 from tests.app.workflows import doubling
 from tests.commands.conftest import Call
 from tests.commands.rows import a_run
-from tests.servers import RedisServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.queue]
 HOUR = timedelta(hours=1)
 
 
@@ -133,27 +132,6 @@ def test_migrations_that_are_not_applied(call: Call) -> None:
     assert problem.startswith("Migrations are not applied: django_durable.0")
 
 
-@pytest.mark.django_db(transaction=True)
-def test_redis_that_does_not_answer(call: Call, request: pytest.FixtureRequest) -> None:
-    if queue_kind() != "redis":
+def test_redis_that_is_not_used(call: Call) -> None:
+    with override_settings(DURABLE={"QUEUE": "database"}):
         assert call("durable_doctor", "--json").data["redis"] == {"used": False}
-        return
-    server: RedisServer = request.getfixturevalue("redis_server")
-    server.stop()
-    [problem] = problems(call)
-    assert problem.startswith("redis could not be examined: ConnectionError")
-
-
-def test_redis_that_evicts(call: Call) -> None:
-    if queue_kind() != "redis":
-        return
-    from django_redis import get_redis_connection
-
-    client = get_redis_connection("default")
-    assert call("durable_doctor", "--json").data["redis"]["maxmemory_policy"] == "noeviction"
-    client.config_set("maxmemory-policy", "allkeys-lru")
-    try:
-        notes = call("durable_doctor", "--json").data["notes"]
-    finally:
-        client.config_set("maxmemory-policy", "noeviction")
-    assert any("maxmemory-policy" in note for note in notes)

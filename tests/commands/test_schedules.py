@@ -105,7 +105,8 @@ def test_backfill(call: Call) -> None:
     assert [fire.scheduled_for.hour for fire in fires] == [6, 7, 8]
     assert called.out.split() == [str(fire.run_id) for fire in fires]
     assert called.err == "3 runs started. There are more: the same command goes on.\n"
-    assert set(Audit.objects.values_list("verb", "actor", "reason")) == {("backfill", ME, "the disk was full")}
+    entries = Audit.objects.exclude(run=None)
+    assert set(entries.values_list("verb", "actor", "reason")) == {("backfill", ME, "the disk was full")}
     assert call("durable_backfill", "app.doubling", *window).err == "1 run started.\n"
     again = call("durable_backfill", "app.doubling", *window)
     assert (again.out, again.err) == ("", "0 runs started.\n")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from django_durable import get_run
-from django_durable.models import Audit, Event
+from django_durable.models import Audit, Event, Payload
 from django_durable.store import transitions
 from django_durable.store.auditing import Verb
 from django_durable.store.database import Database
@@ -46,6 +46,14 @@ def test_an_unknown_id_stops_before_anything_is_done(call: Call, command: str) -
     assert known.refresh().status == "queued"
 
 
+def test_one_that_refuses_does_not_stop_the_others(call: Call) -> None:
+    gone, kept = doubling.enqueue(1), doubling.enqueue(2)
+    Payload.objects.filter(run_id=gone.id).delete()
+    called = call("durable_rerun", gone.id, kept.id)
+    assert str(gone.id) in called.err and len(called.out.split()) == 1
+    assert called.failed == "1 run could not be run again."
+
+
 def test_what_is_no_id(call: Call) -> None:
     called = call("durable_cancel", "42")
     assert called.failed is not None
@@ -80,7 +88,10 @@ def test_rerun(call: Call) -> None:
     runs = [doubling.enqueue(1), doubling.enqueue(2)]
     called = call("durable_rerun", *(run.id for run in runs), "--reason", "again")
     assert [get_run(run_id).status for run_id in called.out.split()] == ["queued", "queued"]
-    assert set(Audit.objects.values_list("verb", "actor", "reason")) == {("rerun", ME, "again")}
+    told = Audit.objects.filter(run_id__in=[run.id for run in runs]).order_by("run_id")
+    assert list(told.values_list("verb", "actor", "reason")) == [
+        ("rerun", ME, f"{new}: again") for new in called.out.split()
+    ]
 
 
 def test_fork(call: Call) -> None:

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from django.conf import settings
+
+pytestmark = pytest.mark.contract
 
 PROJECT = Path(__file__).with_name("project")
 ROOT = Path(__file__).resolve().parent.parent.parent

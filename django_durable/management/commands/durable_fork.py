@@ -16,7 +16,6 @@ class Command(BaseCommand):
         "Starts a new run with the input of this one and with what it has journaled before a step, and prints its id. "
         "The step is named by its path, as durable_runs shows it."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=run_id, metavar="ID")

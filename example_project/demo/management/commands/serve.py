@@ -53,7 +53,7 @@ class Command(BaseCommand):
             f"gateway    {stage.gateway_url}, {FaultPlan(seed)}\n"
             f"warehouse  {stage.warehouse_url}\n"
             f"logs       {settings.DATA_DIR / 'logs'}\n"
-            f"mail       {settings.EMAIL_FILE_PATH}\n\n"
+            f"mail       {settings.MAIL_DIR}\n\n"
             "Ctrl-C ends all of them."
         )
         self.stdout.flush()

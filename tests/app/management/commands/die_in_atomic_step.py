@@ -1,10 +1,12 @@
-"""One attempt of the queued runs of `faults.counting`, whose process dies at a statement or commit of its choice."""
+"""One attempt of each queued run of `faults.counting`, whose process dies at the next statement or commit each time."""
 
 from __future__ import annotations
 
 import os
+import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -24,9 +26,24 @@ DIED = 137
 class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("worker", type=UUID)
-        parser.add_argument("point", type=int, help="die at this point, counted from 1, before or after a statement")
 
-    def handle(self, *args: Any, worker: UUID, point: int, **options: Any) -> None:
+    def handle(self, *args: Any, worker: UUID, **options: Any) -> None:
+        """Print how each of the processes ended; the last one finds no point left to die at."""
+        for point in count(1):
+            # Before the first connection and the first thread, so that the child has everything of its own.
+            child = os.fork()
+            if not child:
+                os._exit(attempt(worker, point))
+            _, status = os.waitpid(child, 0)
+            ended = os.waitstatus_to_exitcode(status)
+            self.stdout.write(str(ended))
+            if ended != DIED:
+                break
+
+
+def attempt(worker: UUID, point: int) -> int:
+    """Die at this point, counted from 1, before or after a statement of the step."""
+    try:
         db = Database()
         who = Claimant(worker, ("default",), ("faults.counting",))
         (claim,) = claim_next(db, who, 1, lease=30, time=DatabaseClock())
@@ -35,6 +52,10 @@ class Command(BaseCommand):
         connection.execute_wrappers.append(passed.around)
         connection._commit = passed.around_call(connection._commit)  # type: ignore[attr-defined,method-assign]
         run_attempt(claim, get_workflow(claim.workflow), DirectCommit(PrivateDatabase()))
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 class Points:
