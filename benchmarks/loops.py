@@ -134,8 +134,8 @@ def remembered(turns: int) -> int:
 
 
 def _others(count: int) -> dict[str, Any]:
-    from django_durable.core.journal import Entry
-    from django_durable.core.states import EntryStatus, Kind
+    from django_durable.core.journal.journal import Entry
+    from django_durable.core.journal.states import EntryStatus, Kind
 
     paths = [f"other[{n}]" for n in range(count)]
     return {path: Entry(path, Kind.STEP, EntryStatus.SUCCEEDED, seq=n, value="null") for n, path in enumerate(paths, 1)}
@@ -143,10 +143,10 @@ def _others(count: int) -> dict[str, Any]:
 
 def _run(turn: Any, entries: dict[str, Any]) -> None:
     from django_durable.core.context import Context
-    from django_durable.core.flow import Flow
-    from django_durable.core.journal import MemoryJournal
-    from django_durable.core.lease import Lease
-    from django_durable.core.run_info import RunInfo
+    from django_durable.core.flow.flow import Flow
+    from django_durable.core.flow.lease import Lease
+    from django_durable.core.flow.run_info import RunInfo
+    from django_durable.core.journal.journal import MemoryJournal
     from django_durable.executor.branches import NO_THREADS
     from django_durable.executor.sync_driver import SyncDriver
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from .client.model_ref import ModelRef
 from .core.async_context import AsyncContext
 from .core.context import Context
-from .core.cron import Cron
-from .core.durable_type import durable_type
-from .core.events import Event
-from .core.loops import Break, Continue
-from .core.polls import PENDING, Pending
+from .core.flow.stepping import current_step
+from .core.kinds.events import Event
+from .core.kinds.loops import Break, Continue
+from .core.kinds.polls import PENDING, Pending
+from .core.kinds.tries import Outcome
+from .core.payloads.durable_type import durable_type
 from .core.retries import Retry
-from .core.stepping import current_step
-from .core.tries import Outcome
+from .core.schedules.cron import Cron
 from .exceptions import NonRetriableError, RetryLater, RollbackError
 from .workflows import Workflow, durable_workflow, get_workflow
 

@@ -17,7 +17,7 @@ import django_durable
 from django_durable import exceptions, signals
 from django_durable.client.handle import RunHandle
 from django_durable.core.context import Context
-from django_durable.core.stepping import CurrentStep
+from django_durable.core.flow.stepping import CurrentStep
 from django_durable.workflows.options import StartOptions, WorkflowOptions
 from tests.docs.reading import DOCUMENTS, ROOT, anchors, blocks, codes, links, prose, table
 from tests.docs.running import run

@@ -11,7 +11,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..core.states import LIVE, Phase, Status
+from ..core.journal.states import LIVE, Phase, Status
 from ..models import Run, Schedule
 from .text import cut, visible
 

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..core.states import EntryStatus
+from ..core.journal.states import EntryStatus
 from ..models import Audit, Event, JournalEntry, Run, Schedule
 from ..store.database import Database
 from . import cells

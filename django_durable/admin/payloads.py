@@ -12,8 +12,8 @@ from django.db.models.functions import Cast, Left, Length
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt
-from ..core.codec import decode
-from ..core.notes import read_notes
+from ..core.kinds.notes import read_notes
+from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
 from .text import cut, cut_front, visible
 

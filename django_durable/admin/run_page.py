@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from ..client.listing import Excerpt
 from ..client.why import holder_of, why_held_by
 from ..core import clock
-from ..core.states import LIVE, PayloadKind, Status
+from ..core.journal.states import LIVE, PayloadKind, Status
 from ..exceptions import PayloadUndecodable
 from ..models import Payload, Run, Tag, Worker
 from ..store.database import Database

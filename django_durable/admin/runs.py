@@ -18,7 +18,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from ..core import clock
-from ..core.states import PayloadKind
+from ..core.journal.states import PayloadKind
 from ..models import Payload, Run, Tag
 from ..store.database import Database
 from . import cells, confirming, run_page, search, steering

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from ..core.states import LIVE, EntryStatus, Kind
+from ..core.journal.states import LIVE, EntryStatus, Kind
 from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunNotFound
 from ..models import JournalEntry, Run
 from ..store.database import Database

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..client import verbs
-from ..core.states import LIVE, PayloadKind, Status
+from ..core.journal.states import LIVE, PayloadKind, Status
 from ..exceptions import RunLocked
 from ..models import Payload, Run
 from ..store.database import Database

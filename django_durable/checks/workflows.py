@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.checks import CheckMessage, register
 
-from ..core.cron import Cron
 from ..core.registry import duplicates
+from ..core.schedules.cron import Cron
 from ..exceptions import InvalidInput, PayloadError
 from ..workflows import Workflow
 from ..workflows.options import default_name

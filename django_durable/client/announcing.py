@@ -7,7 +7,7 @@ from functools import partial
 
 from django.dispatch import Signal
 
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
 from ..core.registry import find
 from ..models import Run
 from ..signals import run_enqueued

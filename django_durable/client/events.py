@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from ..core.codec import decode
-from ..core.states import TERMINAL
-from ..core.tags import register_tag
+from ..core.journal.states import TERMINAL
+from ..core.payloads.codec import decode
+from ..core.payloads.tags import register_tag
 from ..exceptions import EventUnanswered, RunNotFound
 from ..models import Event
 from ..store.database import Database

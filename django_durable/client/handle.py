@@ -10,8 +10,8 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
-from ..core.codec import decode
-from ..core.states import TERMINAL, PayloadKind, Status
+from ..core.journal.states import TERMINAL, PayloadKind, Status
+from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable, RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
 from ..store.database import Database

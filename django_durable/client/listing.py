@@ -12,7 +12,7 @@ from django.db.models import Count, Min, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left, Length
 
 from ..conf import durable_settings
-from ..core.states import Status
+from ..core.journal.states import Status
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
 from ..models.run import IS_QUEUED, RunQuerySet
 from ..store.database import Database

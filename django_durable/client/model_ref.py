@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import apps
 from django.db.models import Model
 
-from ..core.tags import register_tag
+from ..core.payloads.tags import register_tag
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ..core.journal import Entry
-from ..core.states import EntryStatus, Kind, PayloadKind
+from ..core.journal.journal import Entry
+from ..core.journal.states import EntryStatus, Kind, PayloadKind
 from .exporting import FORMAT, VERSION
 
 

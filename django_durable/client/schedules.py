@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
 from ..core.ids import uuid7
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
+from ..core.kinds.sleeps import seconds_of
 from ..core.registry import find
-from ..core.sleeps import seconds_of
 from ..exceptions import UnknownWorkflow
 from ..models import Fire, Schedule
 from ..queues.ready import Ready

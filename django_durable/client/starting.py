@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from ..core.journal import NewRun
+from ..core.flow.stepping import running_step
+from ..core.journal.journal import NewRun
 from ..core.names import NAME_MAX
-from ..core.stepping import running_step
 from ..exceptions import IdempotencyConflict
 from ..models import IdempotencyKey
 from ..store.database import Database

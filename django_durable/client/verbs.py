@@ -10,12 +10,12 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from ..conf import durable_settings
-from ..core.codec import encode
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
+from ..core.journal.states import TERMINAL, Status
 from ..core.names import check_name
+from ..core.payloads.codec import encode
 from ..core.registry import find
 from ..core.sizes import note_size
-from ..core.states import TERMINAL, Status
 from ..exceptions import IllegalTransition, RunNotFound
 from ..models import Audit, Run
 from ..signals import run_cancelled

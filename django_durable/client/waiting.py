@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from asgiref.sync import sync_to_async
 
-from ..core.executing import is_executing
+from ..core.flow.executing import is_executing
 from ..exceptions import ResultUnavailable
 from ..store.database import Database
 

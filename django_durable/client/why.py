@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 
 from ..conf import durable_settings
 from ..core import clock
-from ..core.codec import decode
+from ..core.journal.states import LIVE, BlockReason, PayloadKind, Phase, Status
+from ..core.payloads.codec import decode
 from ..core.registry import limits
-from ..core.states import LIVE, BlockReason, PayloadKind, Phase, Status
 from ..models import JournalEntry, Payload, Run, Worker
 from ..store.clock import DatabaseNow
 from ..store.database import Database

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
 from uuid import UUID
 
-from . import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
-from .effects import Decisions
-from .events import Event, wait_for_events
 from .facts import Facts, Startable, step_options
-from .flow import Flow
-from .polls import Pending
+from .flow.effects import Decisions
+from .flow.flow import Flow
+from .kinds import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
+from .kinds.events import Event, wait_for_events
+from .kinds.polls import Pending
+from .kinds.steps import step
+from .kinds.tries import Outcome
 from .retries import Retry
-from .steps import step
-from .tries import Outcome
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -9,14 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from ..exceptions import RunCancelled
-from . import children, gates, maps, notes, values
-from .effects import Decisions
-from .flow import Flow
-from .journal import NewRun
+from .flow.effects import Decisions
+from .flow.flow import Flow
+from .flow.run_info import RunInfo
+from .flow.stepping import stable_key
+from .journal.journal import NewRun
+from .kinds import children, gates, maps, notes, values
+from .kinds.steps import PLAIN, StepOptions
 from .retries import Retry
-from .run_info import RunInfo
-from .stepping import stable_key
-from .steps import PLAIN, StepOptions
 
 
 @runtime_checkable

@@ -14,14 +14,14 @@ from typing import cast
 from uuid import UUID
 
 from ..exceptions import CannotFork
-from .checkpoints import made_to_stand
-from .fan_out import with_only
-from .journal import Entry
-from .loops import TURN, position, rewound
-from .losers import is_lost, winners
-from .paths import above, scopes_of
-from .states import EntryStatus, Kind
-from .undoing import UNDO
+from .flow.undoing import UNDO
+from .journal.fan_out import with_only
+from .journal.journal import Entry
+from .journal.losers import is_lost, winners
+from .journal.paths import above, scopes_of
+from .journal.states import EntryStatus, Kind
+from .kinds.checkpoints import made_to_stand
+from .kinds.loops import TURN, position, rewound
 
 SCOPES = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
 SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from .flow import Flow
-from .journal import Entry
-from .loops import position
+from .flow.flow import Flow
+from .flow.scopes import FATAL
+from .journal.journal import Entry
+from .journal.outcomes import Blocked, Outcome, Stopped
+from .journal.paths import scopes_of
+from .journal.states import EntryStatus, Kind
+from .kinds.loops import position
 from .names import ON_FAILURE
-from .outcomes import Blocked, Outcome, Stopped
-from .paths import scopes_of
-from .scopes import FATAL
-from .states import EntryStatus, Kind
 
 HARMLESS = frozenset(
     {Kind.VALUE, Kind.GATE, Kind.MARK, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.MAP, Kind.LOOP},

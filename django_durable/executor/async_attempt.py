@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from ..core.async_context import AsyncContext
-from ..core.executing import enter_run, leave_run
-from ..core.outcomes import Lost, Outcome
+from ..core.flow.executing import enter_run, leave_run
+from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 from .async_driver import AsyncDriver

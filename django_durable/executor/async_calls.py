@@ -7,9 +7,9 @@ import threading
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from ..core.executing import executing_line
-from ..core.flow import Flow
-from ..core.outcomes import Suspended
+from ..core.flow.executing import executing_line
+from ..core.flow.flow import Flow
+from ..core.journal.outcomes import Suspended
 from ..core.unwinding import Unwind
 from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
 

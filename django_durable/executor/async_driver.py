@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..core.async_context import AsyncContext
-from ..core.effects import (
+from ..core.flow.effects import (
     Answer,
     AwaitBranch,
     Decisions,
@@ -25,8 +25,8 @@ from ..core.effects import (
     Spawn,
     Stop,
 )
-from ..core.executing import enter_line, leave_line
-from ..core.flow import Flow
+from ..core.flow.executing import enter_line, leave_line
+from ..core.flow.flow import Flow
 from .async_calls import Calls
 from .async_steps import AsyncSteps
 from .branch_tasks import BranchTasks

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync, sync_to_async
 
-from ..core.effects import Perform, Performed, Raised, Returned
-from ..core.flow import Flow
-from ..core.stepping import enter_step, leave_step
+from ..core.flow.effects import Perform, Performed, Raised, Returned
+from ..core.flow.flow import Flow
+from ..core.flow.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
 from ..exceptions import ContextMisuse
 from .async_calls import Calls, is_cancelled

@@ -13,14 +13,14 @@ from django.db import transaction
 from django.db.utils import InterfaceError, OperationalError
 
 from ..conf import durable_settings
-from ..core.codec import decode
-from ..core.effects import Perform, Performed, Raised, Returned
-from ..core.failures import short
-from ..core.flow import Flow
-from ..core.journal import Entry, Write
-from ..core.outcomes import Lost
-from ..core.states import EntryStatus
-from ..core.stepping import enter_step, leave_step
+from ..core.flow.effects import Perform, Performed, Raised, Returned
+from ..core.flow.flow import Flow
+from ..core.flow.stepping import enter_step, leave_step
+from ..core.journal.journal import Entry, Write
+from ..core.journal.outcomes import Lost
+from ..core.journal.states import EntryStatus
+from ..core.payloads.codec import decode
+from ..core.payloads.failures import short
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
 from ..store.committing import HELD_PAUSE, write_batch

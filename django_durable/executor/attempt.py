@@ -10,16 +10,13 @@ from functools import partial
 from typing import Any
 
 from ..conf import durable_settings
-from ..core.abandoning import leave_waits
-from ..core.codec import decode
-from ..core.compensation import owes, owes_losers, settle_losers, undo_losers, undo_run
-from ..core.culprits import JOURNALED, culprits_of, place_of
-from ..core.effects import Decisions
-from ..core.failures import describe
-from ..core.flow import Flow
-from ..core.journal import Write
-from ..core.names import ON_FAILURE
-from ..core.outcomes import (
+from ..core.flow.abandoning import leave_waits
+from ..core.flow.effects import Decisions
+from ..core.flow.flow import Flow
+from ..core.flow.run_info import RunInfo
+from ..core.journal.culprits import JOURNALED, culprits_of, place_of
+from ..core.journal.journal import Write
+from ..core.journal.outcomes import (
     Blocked,
     Cancelled,
     Completed,
@@ -33,10 +30,13 @@ from ..core.outcomes import (
     Suspended,
     together,
 )
+from ..core.journal.states import BlockReason, Phase
+from ..core.kinds.compensation import owes, owes_losers, settle_losers, undo_losers, undo_run
+from ..core.kinds.steps import step
+from ..core.names import ON_FAILURE
+from ..core.payloads.codec import decode
+from ..core.payloads.failures import describe
 from ..core.retries import retry_delay
-from ..core.run_info import RunInfo
-from ..core.states import BlockReason, Phase
-from ..core.steps import step
 from ..core.unwinding import Unwind
 from ..exceptions import (
     ContextMisuse,

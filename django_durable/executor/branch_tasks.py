@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..core.effects import Ended, Performed, Raised, Spawn
-from ..core.flow import Flow
+from ..core.flow.effects import Ended, Performed, Raised, Spawn
+from ..core.flow.flow import Flow
 from ..core.unwinding import Unwind
 
 

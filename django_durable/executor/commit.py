@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..core.flow import Flow
-from ..core.journal import Inbox, Write
-from ..core.lease import Lease
-from ..core.outcomes import Lost
+from ..core.flow.flow import Flow
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Inbox, Write
+from ..core.journal.outcomes import Lost
 from ..store.receipts import Receipt
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 
-from ..core.effects import Ended
-from ..core.flow import Flow
+from ..core.flow.effects import Ended
+from ..core.flow.flow import Flow
 
 
 class Ends:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import threading
 
-from ..core.executing import executing_line
-from ..core.flow import Flow
+from ..core.flow.executing import executing_line
+from ..core.flow.flow import Flow
 from ..exceptions import ContextMisuse
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.async_context import AsyncContext
 from ..core.context import Context
-from ..core.effects import (
+from ..core.flow.effects import (
     Answer,
     AwaitBranch,
     Decisions,
@@ -21,9 +21,9 @@ from ..core.effects import (
     Returned,
     Spawn,
 )
-from ..core.executing import enter_line, leave_line
-from ..core.flow import Flow
-from ..core.outcomes import Stopped
+from ..core.flow.executing import enter_line, leave_line
+from ..core.flow.flow import Flow
+from ..core.journal.outcomes import Stopped
 from ..core.probing import Probe
 
 Body = Callable[[Any], Any]

@@ -12,18 +12,18 @@ from uuid import UUID
 from ..client.recorded import Recorded
 from ..conf import durable_settings
 from ..core.async_context import AsyncContext
-from ..core.codec import decode
-from ..core.compensation import find_undos
 from ..core.context import Context
-from ..core.culprits import JOURNALED
-from ..core.executing import enter_run, leave_run
-from ..core.failures import describe, short
-from ..core.journal import MemoryJournal
-from ..core.lease import Lease
-from ..core.outcomes import Suspended
+from ..core.flow.executing import enter_run, leave_run
+from ..core.flow.lease import Lease
+from ..core.flow.run_info import RunInfo
+from ..core.journal.culprits import JOURNALED
+from ..core.journal.journal import MemoryJournal
+from ..core.journal.outcomes import Suspended
+from ..core.journal.states import EntryStatus, Kind, Phase
+from ..core.kinds.compensation import find_undos
+from ..core.payloads.codec import decode
+from ..core.payloads.failures import describe, short
 from ..core.probing import Probe
-from ..core.run_info import RunInfo
-from ..core.states import EntryStatus, Kind, Phase
 from ..exceptions import InvalidInput, PayloadUndecodable, RunCancelled, SuspensionSwallowed
 from ..workflows.definition import Workflow
 from .attempt import Call

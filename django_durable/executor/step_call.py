@@ -10,9 +10,9 @@ from typing import Any
 from asgiref.sync import async_to_sync
 
 from ..core import clock
-from ..core.effects import Perform
-from ..core.flow import Flow
-from ..core.stepping import CurrentStep, enter_step, leave_step
+from ..core.flow.effects import Perform
+from ..core.flow.flow import Flow
+from ..core.flow.stepping import CurrentStep, enter_step, leave_step
 from ..exceptions import StepTimeout
 from .deadline import call_in_time
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.context import Context
-from ..core.executing import enter_run, leave_run
-from ..core.outcomes import Lost, Outcome
+from ..core.flow.executing import enter_run, leave_run
+from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 from .attempt import Attempt

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..core.context import Context
-from ..core.effects import (
+from ..core.flow.effects import (
     Answer,
     AwaitBranch,
     Decisions,
@@ -26,8 +26,8 @@ from ..core.effects import (
     Spawn,
     Stop,
 )
-from ..core.executing import enter_line, executing_line, leave_line
-from ..core.flow import Flow
+from ..core.flow.executing import enter_line, executing_line, leave_line
+from ..core.flow.flow import Flow
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .branches import Branches

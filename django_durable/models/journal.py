@@ -4,8 +4,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from ..core.journal.states import EntryStatus, Kind
 from ..core.names import PATH_MAX
-from ..core.states import EntryStatus, Kind
 from .run import Run
 
 

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from ..core.states import PayloadKind
+from ..core.journal.states import PayloadKind
 from .run import Run
 
 

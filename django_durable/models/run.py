@@ -8,9 +8,9 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..core.ids import uuid7
+from ..core.journal.states import LIVE, TERMINAL, BlockReason, Phase, Status
 from ..core.limits import LIMIT_KEY_MAX
 from ..core.names import PATH_MAX
-from ..core.states import LIVE, TERMINAL, BlockReason, Phase, Status
 
 STATUS_LABELS = {
     Status.SCHEDULED: _("scheduled"),

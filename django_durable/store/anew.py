@@ -9,14 +9,14 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ..core.codec import decode
-from ..core.fan_out import map_of, started_anew
-from ..core.loops import limited_anew
-from ..core.losers import is_lost
+from ..core.flow.undoing import UNDO
+from ..core.journal.fan_out import map_of, started_anew
+from ..core.journal.losers import is_lost
+from ..core.journal.paths import above
+from ..core.journal.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
+from ..core.kinds.loops import limited_anew
 from ..core.names import ON_FAILURE
-from ..core.paths import above
-from ..core.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
-from ..core.undoing import UNDO
+from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
 from ..models import JournalEntry, Payload, Run
 from .database import Database

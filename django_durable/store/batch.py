@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from ..core.codec import encode
-from ..core.journal import Entry, NewRun, Write
-from ..core.lease import Lease
-from ..core.outcomes import (
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Entry, NewRun, Write
+from ..core.journal.outcomes import (
     Blocked,
     Cancelled,
     Completed,
@@ -23,7 +22,8 @@ from ..core.outcomes import (
     Retried,
     Suspended,
 )
-from ..core.states import PayloadKind, Phase, Status
+from ..core.journal.states import PayloadKind, Phase, Status
+from ..core.payloads.codec import encode
 from .dialects import Dialect
 from .starting import run_row
 

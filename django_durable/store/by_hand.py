@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from ..core.cron import fires_between
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
+from ..core.schedules.cron import fires_between
 from ..models import Fire, Schedule
 from ..queues.ready import Ready
 from .auditing import Verb, audit, audit_schedule

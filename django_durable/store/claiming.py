@@ -11,10 +11,10 @@ from uuid import UUID
 
 from ..core import clock
 from ..core.clock import DatabaseClock
-from ..core.journal import ChildState, Entry, MemoryJournal, SentEvent
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
+from ..core.journal.journal import ChildState, Entry, MemoryJournal, SentEvent
+from ..core.journal.states import EntryStatus, Kind, Phase
 from ..core.limits import Bounds
-from ..core.states import EntryStatus, Kind, Phase
 from .database import Database, Row
 from .fencing import claim_rows
 from .sql import claims as sql

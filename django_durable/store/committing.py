@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from ..core.journal import Write
-from ..core.lease import Lease
-from ..core.notes import merged
-from ..core.states import PayloadKind, Status
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Write
+from ..core.journal.states import PayloadKind, Status
+from ..core.kinds.notes import merged
 from ..queues.ready import Ready
 from .batch import Batch, Rows
 from .database import Database, Row, as_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
 from .database import Database, as_json
 from .dialects import Dialect
 from .sql import leases

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import StrIndex
 
-from ..core.states import BlockReason, PayloadKind, Status
+from ..core.journal.states import BlockReason, PayloadKind, Status
 from ..models import Payload, Run
 from ..models.run import IS_QUEUED
 from ..queues.ready import Ready

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from ..core.forking import cut
 from ..core.ids import uuid7
-from ..core.journal import Entry, NewRun
+from ..core.journal.journal import Entry, NewRun
+from ..core.journal.states import EntryStatus, Kind, PayloadKind
 from ..core.registry import find
-from ..core.states import EntryStatus, Kind, PayloadKind
 from ..exceptions import RunNotFound
 from ..models import JournalEntry, Payload, Run, Tag
 from ..queues.ready import Ready

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
+from ..core.journal.states import LIVE, PayloadKind
 from ..core.limits import Meeting, make_start_key
-from ..core.states import LIVE, PayloadKind
 from ..models import Payload, Run, Tag
 from ..queues.ready import Ready
 from .auditing import Verb

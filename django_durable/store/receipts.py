@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from ..core.clock import utcnow
-from ..core.lease import Lease
-from ..core.outcomes import Outcome, Retried, Suspended
-from ..core.states import Status
+from ..core.flow.lease import Lease
+from ..core.journal.outcomes import Outcome, Retried, Suspended
+from ..core.journal.states import Status
 from ..queues.ready import Ready
 from .database import Row
 from .dialects import Dialect

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from ..core.fan_out import map_of
-from ..core.lease import Lease
-from ..core.states import TERMINAL, Status
+from ..core.flow.lease import Lease
+from ..core.journal.fan_out import map_of
+from ..core.journal.states import TERMINAL, Status
 from ..queues.ready import Ready
 from .database import Database, Row, as_json
 from .fencing import claim_rows

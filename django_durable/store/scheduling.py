@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from ..core.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
 from ..core.limits import Meeting
+from ..core.schedules.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
 from ..models import Fire, Run, Schedule
 from ..queues.ready import Ready
 from . import transitions

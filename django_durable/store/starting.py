@@ -7,7 +7,7 @@ from typing import Any
 
 from ..conf import durable_settings
 from ..core.clock import utcnow
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
 from ..queues.ready import Ready
 from .database import Database, as_json
 from .dialects import Dialect

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Case, F, Q, Value, When
 
-from ..core.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
+from ..core.journal.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..models import JournalEntry, Payload, Run
 from ..queues.ready import Ready
 from .anew import REPLACED, make_room

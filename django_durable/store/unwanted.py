@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ..core.states import LIVE, PayloadKind
+from ..core.journal.states import LIVE, PayloadKind
 from ..exceptions import RunLocked
 from ..models import Payload, Run
 from ..queues.ready import Ready

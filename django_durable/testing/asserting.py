@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ..client.handle import RunHandle, get_run
-from ..core.states import Kind, PayloadKind
+from ..core.journal.states import Kind, PayloadKind
 from ..exceptions import InvalidInput, PayloadUndecodable
 from ..models import Fire, Payload, Run, Schedule
 from ..store.database import Database

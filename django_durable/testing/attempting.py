@@ -12,9 +12,9 @@ from django.db import Error as AnyDatabaseError
 from ..conf import durable_settings
 from ..core.clock import DatabaseClock
 from ..core.ids import uuid7
-from ..core.outcomes import Lost
+from ..core.journal.outcomes import Lost
+from ..core.journal.states import LIVE
 from ..core.registry import limits
-from ..core.states import LIVE
 from ..executor.async_attempt import arun_attempt
 from ..executor.sync_attempt import run_attempt
 from ..executor.transactions import within_open_transactions

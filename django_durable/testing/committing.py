@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from asgiref.sync import sync_to_async
 
-from ..core.executing import outside_run
-from ..core.journal import Entry, Inbox, Write
-from ..core.lease import Lease
+from ..core.flow.executing import outside_run
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Entry, Inbox, Write
 from ..core.unwinding import Unwind
 from ..executor.undisturbed import undisturbed
 from ..store.claiming import Claim, load_news

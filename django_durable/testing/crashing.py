@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..core.journal import Entry, Write
-from ..core.states import EntryStatus
+from ..core.journal.journal import Entry, Write
+from ..core.journal.states import EntryStatus
 from ..store.claiming import Claim
 from .errors import StepNotReached
 from .interrupting import Fate, Interruption, interrupting

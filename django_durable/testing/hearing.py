@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..core.journal import Entry, MemoryJournal
+from ..core.journal.journal import Entry, MemoryJournal
 
 
 class Listener(Protocol):

@@ -13,8 +13,8 @@ from django.db.models import F
 
 from ..client import pushing
 from ..conf import durable_settings
+from ..core.journal.states import Status
 from ..core.registry import limits
-from ..core.states import Status
 from ..queues.ready import Ready
 from ..store import recovery
 from ..store.claiming import Claim

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TypeVar
 
-from ..core.journal import Entry, Write
+from ..core.journal.journal import Entry, Write
 from ..store.claiming import Claim
 
 

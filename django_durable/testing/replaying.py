@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from ..core.journal import Write
-from ..core.outcomes import Blocked, Completed, Suspended
-from ..core.states import BlockReason, EntryStatus, Phase
+from ..core.journal.journal import Write
+from ..core.journal.outcomes import Blocked, Completed, Suspended
+from ..core.journal.states import BlockReason, EntryStatus, Phase
 from ..store.claiming import Claim
 from .errors import NotDeterministic
 from .interrupting import Fate, Interruption, interrupting

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 from asgiref.sync import sync_to_async
 
-from ..core.executing import is_executing
+from ..core.flow.executing import is_executing
 from ..exceptions import ContextMisuse
 from ..store.database import Database
 from ..workflows.registry import workflows

@@ -6,9 +6,9 @@ import logging
 from functools import partial
 
 from ..core import clock
-from ..core.journal import Write
-from ..core.lease import Lease
-from ..core.states import TERMINAL
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Write
+from ..core.journal.states import TERMINAL
 from ..queues.base import Queue
 from ..store.claiming import Claim
 from ..store.database import PrivateDatabase

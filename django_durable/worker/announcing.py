@@ -10,10 +10,10 @@ from uuid import UUID
 from django.dispatch import Signal
 
 from .. import signals
-from ..core.codec import decode
-from ..core.journal import Entry, Write
+from ..core.journal.journal import Entry, Write
+from ..core.journal.states import EntryStatus, Kind, Status
+from ..core.payloads.codec import decode
 from ..core.registry import find
-from ..core.states import EntryStatus, Kind, Status
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
 from ..workflows.definition import Workflow

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from django.db.utils import InterfaceError, OperationalError
 
-from ..core.journal import Write
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Write
 from ..queues.ready import Ready
 from ..store.committing import write_batch
 from ..store.database import PrivateDatabase

@@ -14,7 +14,7 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.clock import DatabaseClock
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
 from ..queues.base import Queue
 from ..store.claiming import (
     Claim,

@@ -21,8 +21,8 @@ from math import inf
 from django.db.utils import Error
 
 from ..core import clock
-from ..core.journal import Inbox, Write
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Inbox, Write
 from ..store.claiming import load_news
 from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt

@@ -10,7 +10,7 @@ from django.db.utils import Error
 
 from ..conf import durable_settings
 from ..core import clock
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
 from ..store.database import PrivateDatabase
 from ..store.fencing import still_held
 from ..store.recovery import renew

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.journal import Write
-from ..core.states import Kind, Status
+from ..core.journal.journal import Write
+from ..core.journal.states import Kind, Status
 from ..models import JournalEntry, Run
 from ..queues.ready import Ready
 from ..store.claiming import Claim

@@ -6,10 +6,10 @@ import json
 import logging
 from typing import Any
 
-from ..core.codec import decode
-from ..core.journal import Write
-from ..core.outcomes import Blocked, Failed, Retried
-from ..core.states import EntryStatus, Kind, Status
+from ..core.journal.journal import Write
+from ..core.journal.outcomes import Blocked, Failed, Retried
+from ..core.journal.states import EntryStatus, Kind, Status
+from ..core.payloads.codec import decode
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
 

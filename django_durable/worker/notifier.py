@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.utils import Error
 
-from ..core.fan_out import map_of
+from ..core.journal.fan_out import map_of
 from ..core.registry import limits
 from ..exceptions import RunLocked
 from ..queues.base import Queue

@@ -12,7 +12,7 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
-from ..core.outcomes import Lost, Outcome
+from ..core.journal.outcomes import Lost, Outcome
 from ..executor.async_attempt import arun_attempt
 from ..executor.branches import BranchThreads
 from ..executor.commit import Commit

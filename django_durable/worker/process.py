@@ -13,7 +13,7 @@ from django.db.utils import Error
 
 from ..conf import durable_settings
 from ..core import clock
-from ..core.outcomes import Outcome
+from ..core.journal.outcomes import Outcome
 from ..core.registry import limits
 from ..exceptions import UnknownWorkflow
 from ..executor.deadline import watchdog

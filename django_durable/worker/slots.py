@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from uuid import UUID
 
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
 from ..store.claiming import Claim
 
 

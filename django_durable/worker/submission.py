@@ -7,8 +7,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..core.journal import Write
-from ..core.lease import Lease
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Write
 from ..executor.undisturbed import UndisturbedFuture
 from ..store.receipts import Receipt
 

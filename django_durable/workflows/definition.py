@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from asgiref.sync import sync_to_async
 
 from ..conf import durable_settings
-from ..core.executing import is_executing
+from ..core.flow.executing import is_executing
+from ..core.flow.run_info import RunInfo
+from ..core.flow.stepping import running_step
 from ..core.ids import uuid7
-from ..core.journal import NewRun
+from ..core.journal.journal import NewRun
+from ..core.kinds.sleeps import seconds_of
 from ..core.limits import Bounds, Meeting, make_limit_key
 from ..core.names import check_name
-from ..core.run_info import RunInfo
 from ..core.sizes import note_size
-from ..core.sleeps import seconds_of
-from ..core.stepping import running_step
 from ..exceptions import CannotBeChild, ContextMisuse, WorkflowDefinitionError
 from .options import StartOptions, WorkflowOptions
 from .signature import Signature

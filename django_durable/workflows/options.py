@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.cron import Cron
+from ..core.kinds.sleeps import instant_of, seconds_of
 from ..core.limits import Bounds, Meeting, parse_rate
 from ..core.names import NAME_MAX, check_name
 from ..core.retries import Retry
-from ..core.sleeps import instant_of, seconds_of
+from ..core.schedules.cron import Cron
 from ..exceptions import RunFailed, WorkflowDefinitionError
 
 _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")

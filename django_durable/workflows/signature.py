@@ -9,7 +9,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-from ..core.codec import decode, encode
+from ..core.payloads.codec import decode, encode
 from ..exceptions import InvalidInput, PayloadUndecodable, WorkflowDefinitionError
 
 try:

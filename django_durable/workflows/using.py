@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from asgiref.sync import sync_to_async
 
-from ..core.journal import NewRun
-from ..core.run_info import RunInfo
+from ..core.flow.run_info import RunInfo
+from ..core.journal.journal import NewRun
 from .definition import P, R, Workflow
 from .options import StartOptions
 

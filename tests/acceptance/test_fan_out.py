@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import JournalEntry, Run
 from tests.app import fanning
 from tests.processes import Worker, wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_durable import get_run
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import JournalEntry, Run
 from tests.acceptance.test_sigkill import recovery_seconds
 from tests.acceptance.traces import (

@@ -7,7 +7,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.test import Client
 from django.urls import reverse
 
-from django_durable.core.codec import encode
+from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Payload, Run, Schedule
 from tests.admin.pages import judge, list_url, run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_full_run, make_run

@@ -9,7 +9,7 @@ from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import Audit, Run
 from django_durable.store import locking
 from tests.admin.pages import text_of, verb_url

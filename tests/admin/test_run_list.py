@@ -6,8 +6,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.admin.look_only import CappedPaginator
-from django_durable.core.codec import encode
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
+from django_durable.core.payloads.codec import encode
 from django_durable.models import Payload, Run, Tag
 from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import list_url, run_url, text_of

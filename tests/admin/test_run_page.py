@@ -6,8 +6,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.admin import journal
-from django_durable.core.codec import encode
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
+from django_durable.core.payloads.codec import encode
 from django_durable.models import Payload, Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person

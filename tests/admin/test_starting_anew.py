@@ -6,7 +6,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import Audit, Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from django_durable import get_run
 from django_durable.admin import actions
-from django_durable.core.states import TERMINAL, Status
+from django_durable.core.journal.states import TERMINAL, Status
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle
 from tests.admin.pages import list_url, run_url, text_of, verb_url

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from django.utils import timezone
 
-from django_durable.core.codec import encode
 from django_durable.core.ids import uuid7
+from django_durable.core.payloads.codec import encode
 from django_durable.models import Audit, Event, Fire, JournalEntry, Payload, Run, Schedule, Tag, Worker
 
 

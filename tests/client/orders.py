@@ -8,7 +8,7 @@ from typing import Any
 from django_durable import Context, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import Run
 from django_durable.testing import run_until_idle
 

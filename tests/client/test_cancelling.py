@@ -8,8 +8,8 @@ import pytest
 from django.db import transaction
 
 import django_durable
-from django_durable.core.journal import Entry
-from django_durable.core.states import LIVE, TERMINAL, EntryStatus, Kind, Status
+from django_durable.core.journal.journal import Entry
+from django_durable.core.journal.states import LIVE, TERMINAL, EntryStatus, Kind, Status
 from django_durable.exceptions import (
     RunCancelled,
 )

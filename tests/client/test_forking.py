@@ -11,7 +11,7 @@ import pytest
 from django_durable import Break, Context, Continue, Retry, RetryLater, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.states import EntryStatus, Status
 from django_durable.exceptions import CannotFork, RunNotFound
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle, travel

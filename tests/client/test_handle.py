@@ -14,7 +14,7 @@ from django.test import TestCase
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow, get_run
 from django_durable.core.ids import uuid7
-from django_durable.core.states import BlockReason, Status
+from django_durable.core.journal.states import BlockReason, Status
 from django_durable.exceptions import (
     ResultUnavailable,
     RunCancelled,

@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from django_durable import Context, durable_workflow
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import RunFailed
 from django_durable.models import JournalEntry, Run
 from django_durable.testing import run_until_idle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_durable import ModelRef
-from django_durable.core.codec import decode, encode
+from django_durable.core.payloads.codec import decode, encode
 from django_durable.exceptions import PayloadError, PayloadUndecodable
 from tests.app.models import Counter
 

@@ -13,7 +13,7 @@ import django_durable
 from django_durable import AsyncContext, Context, Retry, current_step, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
-from django_durable.core.states import LIVE, EntryStatus, Phase, Status
+from django_durable.core.journal.states import LIVE, EntryStatus, Phase, Status
 from django_durable.exceptions import EventTimeout, IllegalTransition, RunCancelled, RunFailed, RunNotFound
 from django_durable.models import Audit, JournalEntry, Run
 from django_durable.testing import run_until_idle, travel

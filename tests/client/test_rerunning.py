@@ -12,7 +12,7 @@ import django_durable
 from django_durable import Context, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import (
     RunNotFound,
 )

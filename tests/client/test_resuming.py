@@ -10,7 +10,7 @@ import pytest
 import django_durable
 from django_durable import PENDING, Break, Context, Continue, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.models import JournalEntry, Run
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle, travel

@@ -9,7 +9,7 @@ import pytest
 
 import django_durable
 from django_durable import Context, durable_workflow, get_run
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import (
     ChildFailed,
     IllegalTransition,

@@ -11,8 +11,8 @@ from django.db import connections, transaction
 
 from django_durable import Context, durable_workflow, get_run
 from django_durable.client.events import EventHandle
-from django_durable.core.codec import decode
 from django_durable.core.ids import uuid7
+from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import IllegalTransition, PayloadUndecodable
 from django_durable.models import Audit, Event
 from django_durable.testing import run_until_idle

@@ -9,7 +9,7 @@ import pytest
 
 from django_durable import Context, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import PayloadError
 from django_durable.models import Event, Run
 from django_durable.testing import run_until_idle

@@ -9,10 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django_durable.core.codec import decode, encode
-from django_durable.core.compensation import undo_run
 from django_durable.core.context import Context
-from django_durable.core.effects import (
+from django_durable.core.flow.effects import (
     Answer,
     AwaitBranch,
     Decisions,
@@ -28,17 +26,19 @@ from django_durable.core.effects import (
     Spawn,
     Stop,
 )
-from django_durable.core.executing import enter_line, leave_line
-from django_durable.core.failures import describe
-from django_durable.core.flow import Flow
+from django_durable.core.flow.executing import enter_line, leave_line
+from django_durable.core.flow.flow import Flow
+from django_durable.core.flow.lease import Lease
+from django_durable.core.flow.run_info import RunInfo
+from django_durable.core.flow.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.ids import uuid7
-from django_durable.core.journal import ChildState, Entry, MemoryJournal, NewRun, SentEvent, Write
-from django_durable.core.lease import Lease
-from django_durable.core.notes import merged
-from django_durable.core.outcomes import Completed, Failed, Lost, Outcome, Suspended
+from django_durable.core.journal.journal import ChildState, Entry, MemoryJournal, NewRun, SentEvent, Write
+from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Suspended
+from django_durable.core.kinds.compensation import undo_run
+from django_durable.core.kinds.notes import merged
+from django_durable.core.payloads.codec import decode, encode
+from django_durable.core.payloads.failures import describe
 from django_durable.core.retries import Retry
-from django_durable.core.run_info import RunInfo
-from django_durable.core.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.unwinding import Unwind
 
 RUN_ID = UUID("01890000-0000-7000-8000-000000000001")

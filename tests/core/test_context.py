@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from django_durable.core.async_context import AsyncContext
-from django_durable.core.codec import decode
 from django_durable.core.context import Context
 from django_durable.core.facts import Facts
-from django_durable.core.loops import Continue
-from django_durable.core.notes import merged, read_notes
-from django_durable.core.outcomes import Cancelled, Completed, Failed
+from django_durable.core.journal.outcomes import Cancelled, Completed, Failed
+from django_durable.core.kinds.loops import Continue
+from django_durable.core.kinds.notes import merged, read_notes
+from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import InvalidName, PayloadError, RunCancelled
 from tests.core.driving import AT_ONCE, RUN_ID, Pack, World, end, failing
 

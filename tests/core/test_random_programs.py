@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_durable.core.codec import decode
-from django_durable.core.loops import Break, Continue
-from django_durable.core.outcomes import Completed, Failed
+from django_durable.core.journal.outcomes import Completed, Failed
+from django_durable.core.kinds.loops import Break, Continue
+from django_durable.core.kinds.tries import Outcome
+from django_durable.core.payloads.codec import decode
 from django_durable.core.retries import Retry
-from django_durable.core.tries import Outcome
 from django_durable.exceptions import StepFailed
 
 from .driving import World

@@ -23,7 +23,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_durable import signals
-from django_durable.core import registry, tags
+from django_durable.core import registry
+from django_durable.core.payloads import tags
 from tests.docs.reading import Block, blocks
 
 PROJECT = Path(__file__).resolve().parent / "project"

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from django_durable.core.states import TERMINAL, BlockReason, EntryStatus, Kind, Status
+from django_durable.core.journal.states import TERMINAL, BlockReason, EntryStatus, Kind, Status
 from tests.app.workflows import doubling
 from tests.docs.reading import ROOT, blocks, codes, table
 

@@ -12,11 +12,11 @@ from typing import Any
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.clock import utcnow
 from django_durable.core.context import Context
-from django_durable.core.flow import Flow
-from django_durable.core.journal import Entry, Inbox, MemoryJournal, Write
-from django_durable.core.lease import Lease
+from django_durable.core.flow.flow import Flow
+from django_durable.core.flow.lease import Lease
+from django_durable.core.flow.run_info import RunInfo
+from django_durable.core.journal.journal import Entry, Inbox, MemoryJournal, Write
 from django_durable.core.retries import Retry
-from django_durable.core.run_info import RunInfo
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branches import NO_THREADS, Branches
 from django_durable.executor.sync_driver import SyncDriver

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow, get_run
-from django_durable.core.events import Event as SentEvent
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.states import EntryStatus, Status
+from django_durable.core.kinds.events import Event as SentEvent
 from django_durable.models import Event, JournalEntry, Run
 from django_durable.testing import run_until_idle, travel
 

@@ -14,8 +14,8 @@ from django_durable import AsyncContext, Context, Retry, current_step, durable_w
 from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.core.outcomes import Cancelled, Lost, Outcome, Released
-from django_durable.core.states import Status
+from django_durable.core.journal.outcomes import Cancelled, Lost, Outcome, Released
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import ChildFailed, EventTimeout, RunCancelled, RunFailed, StepFailed, StepTimeout
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.store.claiming import Claim, Claimant, claim_next

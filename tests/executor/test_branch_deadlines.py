@@ -11,9 +11,9 @@ import pytest
 
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.context import Context
-from django_durable.core.flow import Flow
-from django_durable.core.outcomes import Failed
-from django_durable.core.states import EntryStatus
+from django_durable.core.flow.flow import Flow
+from django_durable.core.journal.outcomes import Failed
+from django_durable.core.journal.states import EntryStatus
 from django_durable.core.unwinding import Unwind
 from django_durable.executor.branches import BranchThreads
 from tests.core.driving import NOON

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from django_durable.core.async_context import AsyncContext
-from django_durable.core.branches import Branch, Branches
-from django_durable.core.flow import Flow
-from django_durable.core.journal import Write
-from django_durable.core.loops import Break
-from django_durable.core.outcomes import Released
-from django_durable.core.states import EntryStatus
+from django_durable.core.flow.branches import Branch, Branches
+from django_durable.core.flow.flow import Flow
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Released
+from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds.loops import Break
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from django_durable.core.context import Context
-from django_durable.core.journal import Write
-from django_durable.core.loops import Break, Continue
-from django_durable.core.outcomes import Cancelled, Lost, Released
-from django_durable.core.states import EntryStatus
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Cancelled, Lost, Released
+from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, JoinError
 from django_durable.executor.branches import NO_THREADS, BranchThreads

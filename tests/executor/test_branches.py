@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_durable import AsyncContext, Break, Context, Continue, Retry, durable_workflow
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.states import EntryStatus, Status
 from django_durable.exceptions import RunFailed
 from django_durable.models import JournalEntry, Run
 from django_durable.testing import crash_after, force_replay, run_until_idle, travel

@@ -14,11 +14,11 @@ from asgiref.sync import async_to_sync
 from django_durable import AsyncContext, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
-from django_durable.core.outcomes import Cancelled, Failed, Lost, Outcome, Released
-from django_durable.core.states import Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Cancelled, Failed, Lost, Outcome, Released
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import RunFailed, StepFailed
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.signals import step_succeeded

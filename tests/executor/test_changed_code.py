@@ -11,7 +11,7 @@ import pytest
 from django_durable import AsyncContext, Context, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core import registry
-from django_durable.core.states import BlockReason, PayloadKind, Status
+from django_durable.core.journal.states import BlockReason, PayloadKind, Status
 from django_durable.models import Payload
 from django_durable.store.database import Database
 from django_durable.store.fitting import unblock_known

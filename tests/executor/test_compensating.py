@@ -9,7 +9,7 @@ import pytest
 
 from django_durable import AsyncContext, Context, NonRetriableError, Retry, RollbackError, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import EntryStatus, Phase, Status
+from django_durable.core.journal.states import EntryStatus, Phase, Status
 from django_durable.exceptions import RunCancelled, RunFailed
 from django_durable.models import JournalEntry
 from django_durable.testing import crash_after, run_until_idle, travel

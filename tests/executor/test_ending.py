@@ -10,7 +10,7 @@ from django.db.models import F
 
 from django_durable import AsyncContext, Context, NonRetriableError, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import RunCancelled, RunFailed
 from django_durable.models import Payload, Run
 from django_durable.testing import run_until_idle, travel
@@ -363,7 +363,7 @@ def test_another_kind_under_a_name_blocks_the_run_until_the_code_fits() -> None:
 
 
 def test_is_executing_ends_with_the_attempt() -> None:
-    from django_durable.core.executing import is_executing
+    from django_durable.core.flow.executing import is_executing
 
     seen = []
 

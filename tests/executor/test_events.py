@@ -12,8 +12,8 @@ from django.db import transaction
 from django_durable import PENDING, AsyncContext, Break, Context, Continue, Retry, current_step, durable_workflow
 from django_durable.client.events import EventHandle
 from django_durable.client.recorded import Recorded
-from django_durable.core.outcomes import Suspended
-from django_durable.core.states import Status
+from django_durable.core.journal.outcomes import Suspended
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import ContextMisuse, EventUnanswered, ResultUnavailable, RunFailed, RunNotFound
 from django_durable.executor.replaying import replay
 from django_durable.models import Event, JournalEntry, Run

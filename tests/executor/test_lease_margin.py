@@ -14,10 +14,10 @@ from django_durable.client.handle import RunHandle
 from django_durable.conf import Settings, durable_settings
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
-from django_durable.core.lease import Lease
-from django_durable.core.outcomes import Completed, Lost, Outcome, Released
-from django_durable.core.states import Status
+from django_durable.core.journal.outcomes import Completed, Lost, Outcome, Released
+from django_durable.core.journal.states import Status
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.store.claiming import Claim, Claimant, claim_next

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from django_durable.core import scopes
 from django_durable.core.async_context import AsyncContext
-from django_durable.core.compensation import settle_losers, undo_run
 from django_durable.core.context import Context
-from django_durable.core.flow import Flow
-from django_durable.core.journal import MemoryJournal
-from django_durable.core.loops import Break, Continue
+from django_durable.core.flow import scopes
+from django_durable.core.flow.flow import Flow
+from django_durable.core.journal.journal import MemoryJournal
+from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds.compensation import settle_losers, undo_run
+from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.probing import Probe
-from django_durable.core.states import EntryStatus
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branches import BranchThreads
 from django_durable.executor.replay_drivers import ReplayDriver

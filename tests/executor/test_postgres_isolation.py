@@ -14,7 +14,7 @@ from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.core.outcomes import Completed, Outcome
+from django_durable.core.journal.outcomes import Completed, Outcome
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import Run

@@ -11,10 +11,10 @@ import pytest
 
 from django_durable import PENDING, AsyncContext, Break, Context, Continue
 from django_durable.client.recorded import Recorded
-from django_durable.core.codec import encode
-from django_durable.core.journal import Entry
-from django_durable.core.outcomes import Completed, Outcome, Suspended
-from django_durable.core.states import EntryStatus, Kind, Phase
+from django_durable.core.journal.journal import Entry
+from django_durable.core.journal.outcomes import Completed, Outcome, Suspended
+from django_durable.core.journal.states import EntryStatus, Kind, Phase
+from django_durable.core.payloads.codec import encode
 from django_durable.executor.replaying import Divergence, Reason, replay
 from django_durable.workflows.definition import Workflow
 from django_durable.workflows.options import WorkflowOptions

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from django_durable import PENDING, Context, NonRetriableError, Retry, RetryLater, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import RunFailed, StepFailed
 from django_durable.testing import run_until_idle, travel
 

@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
-from django_durable.core.outcomes import Blocked, Completed, Ending, Failed, Lost, Outcome, Released, Retried, Suspended
-from django_durable.core.states import BlockReason, Phase
-from django_durable.core.undoing import Loser
+from django_durable.core.flow.undoing import Loser
+from django_durable.core.journal.outcomes import (
+    Blocked,
+    Completed,
+    Ending,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Retried,
+    Suspended,
+)
+from django_durable.core.journal.states import BlockReason, Phase
 from django_durable.executor.attempt import Attempt
 
 from .in_memory import MemoryCommit, new_flow

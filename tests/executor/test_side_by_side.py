@@ -17,8 +17,8 @@ from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.core.outcomes import Failed, Outcome, Released
-from django_durable.core.states import Status
+from django_durable.core.journal.outcomes import Failed, Outcome, Released
+from django_durable.core.journal.states import Status
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, RunFailed
 from django_durable.executor.async_attempt import arun_attempt

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from django_durable.core import clock
-from django_durable.core.cron import next_fire
+from django_durable.core.schedules.cron import next_fire
 from django_durable.models import Fire, Run, Schedule
 from django_durable.queues.current import current_queue
 from django_durable.store.database import Database

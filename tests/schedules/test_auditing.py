@@ -9,8 +9,8 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from django_durable.client import schedules
-from django_durable.core.cron import Cron
 from django_durable.core.ids import uuid7
+from django_durable.core.schedules.cron import Cron
 from django_durable.models import Audit, Schedule
 from django_durable.store.database import Database
 from django_durable.store.pruning import prune

@@ -11,7 +11,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
-from django_durable.core.codec import decode
+from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import DurableError
 from django_durable.models import Audit, Fire, Payload, Run, Schedule
 from django_durable.queues.current import current_queue

@@ -1,4 +1,4 @@
-"""core/cron.py and the oracle agree where clocks are changed. ``make oracle`` asks for every triple, this for some."""
+"""Cron and the oracle agree where clocks are changed. ``make oracle`` asks for every triple, this for some."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from django_durable.core.cron import fires_between, latest_fire
+from django_durable.core.schedules.cron import fires_between, latest_fire
 from tests.schedules import compare, triples
 from tests.schedules.oracle import MINUTE, SECOND, Rule, changes, fires, walk
 from tests.schedules.triples import EXPRESSIONS, ZONES, Triple, difference, sample

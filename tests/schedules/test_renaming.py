@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_durable.core.cron import Cron
+from django_durable.core.schedules.cron import Cron
 from django_durable.models import Run, Schedule
 from tests.schedules.making import HOUR, NIGHTLY, advance, at, code_of, fire_loop, make_schedule, make_workflow, move_to
 

@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_durable.core.codec import decode
-from django_durable.core.cron import Cron
+from django_durable.core.payloads.codec import decode
+from django_durable.core.schedules.cron import Cron
 from django_durable.models import Fire, Schedule
 from django_durable.worker.loops.synchronise import Synchronise, declared_by
 from tests.schedules.making import (

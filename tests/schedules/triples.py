@@ -1,4 +1,4 @@
-"""Zone x change of its clocks x expression: all that core/cron.py is compared with the oracle in."""
+"""Zone x change of its clocks x expression: all that core/schedules/cron.py is compared with the oracle in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from django_durable.core.cron import fires_between, next_fire
+from django_durable.core.schedules.cron import fires_between, next_fire
 from tests.schedules.expressions import EXPRESSIONS
 from tests.schedules.oracle import MINUTE, SECOND, Moment, Rule, changes, fires, walk
 

@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.codec import encode
+from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
-from django_durable.core.journal import Entry, NewRun
-from django_durable.core.lease import Lease
-from django_durable.core.states import TERMINAL, EntryStatus, Kind, Status
+from django_durable.core.journal.journal import Entry, NewRun
+from django_durable.core.journal.states import TERMINAL, EntryStatus, Kind, Status
+from django_durable.core.payloads.codec import encode
 from django_durable.models import Event, JournalEntry, Payload, Run, Worker
 from django_durable.store.claiming import Claim, Claimant, claim_ids
 from django_durable.store.database import Database

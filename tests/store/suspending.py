@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Entry, NewRun, Write
-from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.states import EntryStatus
+from django_durable.core.journal.journal import Entry, NewRun, Write
+from django_durable.core.journal.outcomes import Completed, Suspended
+from django_durable.core.journal.states import EntryStatus
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
 from django_durable.store.auditing import Verb

@@ -11,11 +11,11 @@ import pytest
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.codec import encode
 from django_durable.core.ids import uuid7
-from django_durable.core.journal import ChildState, Write
-from django_durable.core.outcomes import Completed, Ending, Released
-from django_durable.core.states import EntryStatus, Phase, Status
+from django_durable.core.journal.journal import ChildState, Write
+from django_durable.core.journal.outcomes import Completed, Ending, Released
+from django_durable.core.journal.states import EntryStatus, Phase, Status
+from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store import claiming
 from django_durable.store.claiming import (

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from django_durable.core.ids import uuid7
-from django_durable.core.states import LIVE, TERMINAL, Status
+from django_durable.core.journal.states import LIVE, TERMINAL, Status
 from django_durable.models import Event, Fire, IdempotencyKey, JournalEntry, Payload, Run, Schedule, Tag
 from tests.store.rows import journal_row as journal
 from tests.store.rows import make_run, send, step_entry

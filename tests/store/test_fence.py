@@ -6,9 +6,9 @@ import pytest
 from django.db import DataError, IntegrityError
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Failed, Suspended
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Failed, Suspended
+from django_durable.core.journal.states import EntryStatus, Status
 from django_durable.models import Event, JournalEntry, Payload, Run, Tag
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Blocked, Suspended
-from django_durable.core.states import BlockReason, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Blocked, Suspended
+from django_durable.core.journal.states import BlockReason, Status
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
 from django_durable.store import transitions

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Released
-from django_durable.core.states import BlockReason, Kind, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Released
+from django_durable.core.journal.states import BlockReason, Kind, Status
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery

@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Released, Suspended
+from django_durable.core.journal.states import Status
 from django_durable.core.limits import Bounds
-from django_durable.core.outcomes import Completed, Released, Suspended
-from django_durable.core.states import Status
 from django_durable.models import Limit, Run
 from django_durable.queues.ready import Ready
 from django_durable.store import limiting, recovery, workers

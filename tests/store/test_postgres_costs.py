@@ -13,9 +13,9 @@ import pytest
 from django.db import connection, transaction
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.states import Kind, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Suspended
+from django_durable.core.journal.states import Kind, Status
 from django_durable.models import Run
 from django_durable.store import fitting, recovery, transitions, unwanted, workers
 from django_durable.store.auditing import Verb

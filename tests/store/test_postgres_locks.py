@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 
 from django_durable import cancel_runs, get_run, resume_runs
-from django_durable.core.states import PayloadKind, Status
+from django_durable.core.journal.states import PayloadKind, Status
 from django_durable.exceptions import RunLocked
 from django_durable.models import Audit, Event, Payload, Run
 from django_durable.queues.database import DatabaseQueue

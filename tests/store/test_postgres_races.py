@@ -13,9 +13,9 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import IsolationLevel
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Released, Suspended
-from django_durable.core.states import Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Released, Suspended
+from django_durable.core.journal.states import Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
 from django_durable.store.auditing import Verb

@@ -13,9 +13,9 @@ import pytest
 
 from django_durable.core import clock, registry
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.journal.outcomes import Completed, Released, Retried, Suspended
+from django_durable.core.journal.states import Status
 from django_durable.core.limits import Bounds, Rate
-from django_durable.core.outcomes import Completed, Released, Retried, Suspended
-from django_durable.core.states import Status
 from django_durable.models import Run
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim, Claimant

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from django_durable.core.codec import decode, encode
-from django_durable.core.journal import Write
-from django_durable.core.states import Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.states import Status
+from django_durable.core.payloads.codec import decode, encode
 from django_durable.models import IdempotencyKey, JournalEntry, Payload, Run, Tag
 from django_durable.queues.ready import Ready
 from django_durable.store.committing import write_batch

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Failed, Outcome, Released, Suspended
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Failed, Outcome, Released, Suspended
 from django_durable.models import Run, Tag
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim, claim_ids, claim_next

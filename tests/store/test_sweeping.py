@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from django_durable.core.outcomes import Suspended
-from django_durable.core.states import Status
+from django_durable.core.journal.outcomes import Suspended
+from django_durable.core.journal.states import Status
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery

@@ -12,10 +12,8 @@ import pytest
 from django.utils import timezone
 
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.codec import encode
-from django_durable.core.journal import Write
-from django_durable.core.names import ON_FAILURE
-from django_durable.core.outcomes import (
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import (
     Blocked,
     Cancelled,
     Completed,
@@ -28,7 +26,9 @@ from django_durable.core.outcomes import (
     Retried,
     Suspended,
 )
-from django_durable.core.states import BlockReason, EntryStatus, Phase, Status
+from django_durable.core.journal.states import BlockReason, EntryStatus, Phase, Status
+from django_durable.core.names import ON_FAILURE
+from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store import fitting, recovery, transitions
 from django_durable.store.auditing import Verb

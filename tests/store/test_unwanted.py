@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed
-from django_durable.core.states import EntryStatus, PayloadKind, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed
+from django_durable.core.journal.states import EntryStatus, PayloadKind, Status
 from django_durable.models import Payload, Run
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store import unwanted

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 
-from django_durable.core.outcomes import Suspended
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.outcomes import Suspended
+from django_durable.core.journal.states import EntryStatus, Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery
 from django_durable.store.database import Database, PrivateDatabase

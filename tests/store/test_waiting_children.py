@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.states import Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Suspended
+from django_durable.core.journal.states import Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim

@@ -8,9 +8,9 @@ from threading import Barrier
 
 import pytest
 
-from django_durable.core.journal import Entry, Write
-from django_durable.core.outcomes import Completed, Suspended
-from django_durable.core.states import EntryStatus, Kind, Status
+from django_durable.core.journal.journal import Entry, Write
+from django_durable.core.journal.outcomes import Completed, Suspended
+from django_durable.core.journal.states import EntryStatus, Kind, Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim, load_news

@@ -10,9 +10,9 @@ import pytest
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal import Write
-from django_durable.core.outcomes import Retried, Suspended
-from django_durable.core.states import EntryStatus, Status
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Retried, Suspended
+from django_durable.core.journal.states import EntryStatus, Status
 from django_durable.models import Event, JournalEntry, Run
 from django_durable.store import recovery
 from django_durable.store.claiming import claim_next

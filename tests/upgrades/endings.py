@@ -9,8 +9,8 @@ from typing import Any
 from unittest.mock import ANY
 
 from django_durable.client.handle import RunHandle
-from django_durable.core.codec import encode
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
+from django_durable.core.payloads.codec import encode
 from django_durable.exceptions import RunCancelled, RunFailed
 from django_durable.models import Event
 from django_durable.testing import TravelClock

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
 from django_durable.models import JournalEntry
 from django_durable.store.database import PrivateDatabase
 from django_durable.store.receipts import Receipt

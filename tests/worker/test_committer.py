@@ -15,9 +15,9 @@ import pytest
 from django.db.utils import IntegrityError, OperationalError
 
 from django_durable.core import clock
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
-from django_durable.core.outcomes import Released
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Released
 from django_durable.models import JournalEntry
 from django_durable.store import committing
 from django_durable.store.database import PrivateDatabase

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from django_durable.core import clock
-from django_durable.core.journal import Write
+from django_durable.core.journal.journal import Write
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store.database import PrivateDatabase

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.lease import Lease
+from django_durable.core.flow.lease import Lease
 from django_durable.models import Run
 from django_durable.store.claiming import claim_ids
 from django_durable.store.database import PrivateDatabase, Row

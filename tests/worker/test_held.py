@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
 from django_durable.worker.held import HeldRows
 from django_durable.worker.submission import Submission
 

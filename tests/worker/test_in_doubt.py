@@ -11,11 +11,11 @@ from django.db.utils import OperationalError
 
 from django_durable import signals
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.codec import encode
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
-from django_durable.core.outcomes import Completed, Failed, Outcome, Released, Suspended
-from django_durable.core.states import Status
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Completed, Failed, Outcome, Released, Suspended
+from django_durable.core.journal.states import Status
+from django_durable.core.payloads.codec import encode
 from django_durable.models import Run
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue

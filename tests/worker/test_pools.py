@@ -14,7 +14,7 @@ from django.db import connection, connections, transaction
 from django_durable import AsyncContext, Context, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.core.outcomes import Completed, Outcome
+from django_durable.core.journal.outcomes import Completed, Outcome
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase

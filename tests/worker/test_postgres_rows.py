@@ -12,9 +12,9 @@ import pytest
 from django.db import connection
 
 from django_durable.core import clock
-from django_durable.core.journal import Write
-from django_durable.core.lease import Lease
-from django_durable.core.outcomes import Suspended
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Suspended
 from django_durable.models import JournalEntry, Run
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store import recovery

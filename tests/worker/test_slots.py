@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from django_durable.core import clock
-from django_durable.core.lease import Lease
+from django_durable.core.flow.lease import Lease
 from django_durable.worker.slots import Slots
 
 

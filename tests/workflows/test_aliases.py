@@ -12,7 +12,7 @@ import django_durable
 from django_durable import Context, Cron, durable_workflow, get_workflow
 from django_durable.admin.filters import WorkflowFilter
 from django_durable.core import registry
-from django_durable.core.states import BlockReason, Status
+from django_durable.core.journal.states import BlockReason, Status
 from django_durable.exceptions import DuplicateWorkflow, IdempotencyConflict
 from django_durable.models import IdempotencyKey, Run, Schedule
 from django_durable.store.database import Database

@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 from django_durable import Context, durable_type
-from django_durable.core.codec import decode
+from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import InvalidInput
 from django_durable.workflows.signature import Signature
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_durable.core.codec import decode
+from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import InvalidInput, PayloadError, PayloadUndecodable
 from django_durable.workflows import signature as module
 from django_durable.workflows.signature import Signature

@@ -13,7 +13,7 @@ from django.db import transaction
 import django_durable
 from django_durable import AsyncContext, Context, durable_workflow, signals
 from django_durable.client.handle import RunHandle
-from django_durable.core.states import Status
+from django_durable.core.journal.states import Status
 from django_durable.exceptions import (
     IdempotencyConflict,
     InvalidInput,

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.core.management.base import CommandError
 from django.db import Error
 
-from ...core.codec import decode
+from ...core.payloads.codec import decode
 from ...exceptions import DurableError, PayloadUndecodable
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")

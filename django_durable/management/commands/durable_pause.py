@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...client.handle import RunHandle
-from ...core.states import Status
+from ...core.journal.states import Status
 from ._runs import RunsCommand
 from ._shell import actor
 

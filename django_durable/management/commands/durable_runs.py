@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand
 from ...client.handle import get_run
 from ...client.listing import LIMIT_MOST, find_runs, view
 from ...client.why import why
-from ...core.states import Status
+from ...core.journal.states import Status
 from ...models import Run
 from ._run_view import as_data, as_text
 from ._shell import clear_errors, iso, positive, run_id, table, write_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.states import LIVE
+from ...core.journal.states import LIVE
 from ..dialects import Dialect
 from .lines import ASLEEP, first_of_lines, lines, queues_of
 

@@ -12,7 +12,7 @@ from ...client.announcing import announce_after_commit
 from ...client.schedules import announce, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
-from ...core.journal import NewRun
+from ...core.journal.journal import NewRun
 from ...core.registry import limits
 from ...exceptions import RunLocked
 from ...models import Schedule

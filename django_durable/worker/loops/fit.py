@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.db import close_old_connections
 
 from ...conf import durable_settings
-from ...core.states import BlockReason
+from ...core.journal.states import BlockReason
 from ...queues.base import Queue
 from ...store.database import Database
 from ...store.fitting import block_unknown, unblock_known

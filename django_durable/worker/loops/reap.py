@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ...conf import durable_settings
 from ...core import clock
-from ...core.states import Status
+from ...core.journal.states import Status
 from ...queues.base import Queue
 from ...store import recovery
 from ...store.database import Database

@@ -11,8 +11,8 @@ from django.apps import apps
 from django.db.utils import Error
 
 from ...conf import durable_settings
-from ...core.cron import EXPRESSION_MAX, Cron
 from ...core.names import NAME_MAX, check_name
+from ...core.schedules.cron import EXPRESSION_MAX, Cron
 from ...store.database import Database
 from ...store.declaring import Declared, declare, tidy
 from ...store.scheduling import problem_of, storable

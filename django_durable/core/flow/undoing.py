@@ -1,0 +1,36 @@
+"""What a failed run has to undo: plain data that the flow collects while the function runs or replays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..retries import Retry
+
+if TYPE_CHECKING:
+    from .flow import Flow
+
+UNDO = "%undo"
+"""Ends the path of a compensation. Escaped names never hold a bare "%"."""
+
+
+@dataclass(slots=True, frozen=True)
+class Undo:
+    """``fn(value)`` undoes the step at ``path``, which was journaled as number ``seq``; ``value`` is encoded text."""
+
+    path: str
+    seq: int
+    fn: Callable[[Any], Any]
+    value: str
+    retry: Retry
+
+
+@dataclass(slots=True, frozen=True)
+class Loser:
+    """A branch that lost a race; a replay of ``body`` finds its compensations. ``part`` is its line where the code is
+    running still."""
+
+    path: str
+    body: Callable[[Any], Any]
+    running: Flow | None = None

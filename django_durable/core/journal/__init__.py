@@ -1,0 +1,1 @@
+"""What is journaled, and how an attempt sees it."""

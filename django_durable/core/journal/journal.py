@@ -1,0 +1,301 @@
+"""Journal entries, what one commit carries, and the journal as the flow sees it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from ..clock import utcnow
+from ..limits import Meeting
+from .outcomes import Outcome
+from .paths import scopes_of
+from .states import EntryStatus, Kind
+
+
+@dataclass(slots=True)
+class Entry:
+    """One journal row. ``value`` and ``error`` are encoded text; ``wake_after`` is seconds from the commit on.
+
+    ``wake_at`` is the database's time. A new wait only knows how long it lasts (``wake_after``): the
+    statement that stores it turns that into an instant of the database's clock.
+    """
+
+    path: str
+    kind: Kind
+    status: EntryStatus
+    seq: int = 0
+    attempts: int = 0
+    value: str | None = None
+    error: str | None = None
+    started_at: datetime | None = None
+    wake_at: datetime | None = None
+    wake_after: float | None = None
+    awaits: str = ""
+    undo: bool = False
+    """Whether a compensation was given: it has to be found again, should the run fail."""
+    seconds: float | None = None
+    """How long the last attempt of a step took; kept to date its beginning by the database's clock."""
+
+    @property
+    def is_wait(self) -> bool:
+        return self.status in (EntryStatus.WAITING, EntryStatus.RETRYING)
+
+
+@dataclass(slots=True, frozen=True)
+class SentEvent:
+    """An event that waits in the database to be taken."""
+
+    id: int
+    name: str
+    payload: str
+    sent_at: datetime
+
+
+@dataclass(slots=True)
+class NewRun:
+    """A run about to be inserted: the columns that its starter decides. ``run_after`` seconds or an instant."""
+
+    id: UUID
+    workflow: str
+    input: str
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int | None = None
+    run_at: datetime | None = None
+    run_after: float | None = None
+    deadline_at: datetime | None = None
+    deadline_after: float | None = None
+    parent_id: UUID | None = None
+    parent_path: str = ""
+    root_id: UUID | None = None
+    detached: bool = False
+    limit_key: str | None = None
+    meeting: Meeting | None = None
+    """What its start does that meets another run of its ``limit_key``; None: nothing."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Write:
+    """What one commit makes durable for one run. Entries are by path: a later one replaces an earlier one."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    children: list[NewRun] = field(default_factory=list)
+    consumed: dict[int, str] = field(default_factory=dict)
+    """Events that were taken, by id: the paths at which they were."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """Encoded responses to events, by the paths at which these were taken."""
+    progress: str | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    """Encoded values of annotations by name; the others stay as they are."""
+    forgotten: set[str] = field(default_factory=set)
+    """Paths of entries that are pruned."""
+    unwanted: list[str] = field(default_factory=list)
+    """Paths of children (or maps of them) to be cancelled: a branch that lost a race waited there."""
+    outcome: Outcome | None = None
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.entries
+            or self.children
+            or self.consumed
+            or self.answers
+            or self.progress
+            or self.notes
+            or self.forgotten
+            or self.unwanted
+            or self.outcome
+        )
+
+    def absorb(self, other: Write) -> None:
+        """Add what another line of the same run has to write; where both wrote, the other did so later."""
+        self.entries.update(other.entries)
+        self.children += other.children
+        self.consumed.update(other.consumed)
+        self.answers.update(other.answers)
+        self.progress = other.progress or self.progress
+        self.notes.update(other.notes)
+        self.forgotten |= other.forgotten
+        self.unwanted += other.unwanted
+
+    def unsay(self) -> None:
+        """What a replay has said so far is stored."""
+        self.progress = None
+        self.notes.clear()
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Prune these entries, written or not."""
+        for path in paths:
+            self.entries.pop(path, None)
+        self.forgotten.update(paths)
+
+
+@dataclass(slots=True, frozen=True)
+class ChildState:
+    """How a child run stands: ``status``, and its encoded output or error once it has ended."""
+
+    run_id: UUID
+    status: str
+    output: str | None = None
+    error: str | None = None
+
+
+class Journal(Protocol):
+    """What is durable of one run. Reading is from memory: the claim loaded it; writing is the driver's work."""
+
+    inbox: Inbox
+
+    @property
+    def size(self) -> int:
+        """How many entries there are; where there are none, there is nothing to replay."""
+
+    def find(self, path: str) -> Entry | None:
+        """The entry at ``path``, or None."""
+
+    def under(self, scope: str) -> list[Entry]:
+        """The entries whose paths begin with ``scope``, in the order in which they were first journaled.
+
+        ``scope`` is empty, or ends with ``/`` or ``[``. What it costs depends on what is in the scope only.
+        """
+
+    def waits(self) -> list[Entry]:
+        """The entries that are ``waiting``."""
+
+    def add(self, entry: Entry) -> None:
+        """Take up an entry that is about to be written; gives it the next ``seq`` if it is new."""
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Drop entries that are about to be pruned."""
+
+    def now(self) -> datetime:
+        """The database's time, never ahead of it."""
+
+
+class Inbox(Protocol):
+    """What others have made durable for this run, as far as this process has heard."""
+
+    def take_event(self, names: Collection[str]) -> SentEvent | None:
+        """The oldest event under one of these names that nobody has taken; it is taken with this call."""
+
+    def has_event(self, names: Collection[str]) -> bool:
+        """Whether ``take_event`` would find one."""
+
+    def child(self, path: str) -> ChildState | None:
+        """The child run that was started at ``path``."""
+
+    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
+        """Take in what there is now. An event that was taken before is not there again."""
+
+
+class MemoryInbox:
+    """An inbox in lists and dicts: loaded from rows at a claim, or filled by a test."""
+
+    def __init__(
+        self, events: Iterable[SentEvent] | None = None, children: dict[str, ChildState] | None = None
+    ) -> None:
+        self._events = list(events or [])
+        self._children = children or {}
+        self._taken: set[int] = set()
+        self._mutex = threading.Lock()
+
+    def take_event(self, names: Collection[str]) -> SentEvent | None:
+        with self._mutex:
+            for position, event in enumerate(self._events):
+                if event.name in names:
+                    self._taken.add(event.id)
+                    return self._events.pop(position)
+        return None
+
+    def has_event(self, names: Collection[str]) -> bool:
+        with self._mutex:
+            return any(event.name in names for event in self._events)
+
+    def child(self, path: str) -> ChildState | None:
+        return self._children.get(path)
+
+    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
+        with self._mutex:
+            known = {event.id for event in self._events}
+            fresh = [event for event in events if event.id not in known and event.id not in self._taken]
+            self._events = sorted([*self._events, *fresh], key=lambda event: event.id)
+        self._children = {**self._children, **children}
+
+
+class MemoryJournal:
+    """A journal in dicts: loaded from rows at a claim, or filled by a test."""
+
+    def __init__(
+        self,
+        entries: dict[str, Entry] | None = None,
+        events: list[SentEvent] | None = None,
+        children: dict[str, ChildState] | None = None,
+        now: Callable[[], datetime] = utcnow,
+    ) -> None:
+        self.entries = entries if entries is not None else {}
+        self.inbox: Inbox = MemoryInbox(events, children)
+        self._now = now
+        self._seq = max((entry.seq for entry in self.entries.values()), default=0)
+        self._scopes: dict[str, dict[str, Entry]] | None = None
+        """The entries of each scope by path; made when a scope is first asked for: most runs have none."""
+        self._mutex = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
+
+    def find(self, path: str) -> Entry | None:
+        return self.entries.get(path)
+
+    def under(self, scope: str) -> list[Entry]:
+        with self._mutex:
+            found = list((self._by_scope().get(scope, {}) if scope else self.entries).values())
+        return sorted(found, key=lambda entry: entry.seq)
+
+    def _by_scope(self) -> dict[str, dict[str, Entry]]:
+        if self._scopes is None:
+            self._scopes = {}
+            for entry in self.entries.values():
+                _file(self._scopes, entry)
+        return self._scopes
+
+    def waits(self) -> list[Entry]:
+        with self._mutex:
+            return [entry for entry in self.entries.values() if entry.status == EntryStatus.WAITING]
+
+    def add(self, entry: Entry) -> None:
+        with self._mutex:
+            known = self.entries.get(entry.path)
+            if known is not None:
+                entry.seq = known.seq
+            else:
+                self._seq += 1
+                entry.seq = self._seq
+            self.entries[entry.path] = entry
+            if self._scopes is not None:
+                _file(self._scopes, entry)
+
+    def forget(self, paths: Collection[str]) -> None:
+        with self._mutex:
+            for path in paths:
+                if self.entries.pop(path, None) is not None and self._scopes is not None:
+                    _unfile(self._scopes, path)
+
+    def now(self) -> datetime:
+        return self._now()
+
+
+def _file(scopes: dict[str, dict[str, Entry]], entry: Entry) -> None:
+    for scope in scopes_of(entry.path):
+        scopes.setdefault(scope, {})[entry.path] = entry
+
+
+def _unfile(scopes: dict[str, dict[str, Entry]], path: str) -> None:
+    for scope in scopes_of(path):
+        scopes[scope].pop(path, None)
+        if not scopes[scope]:
+            # Else an endless loop leaves an empty one behind with every turn.
+            del scopes[scope]

@@ -1,0 +1,23 @@
+"""Which branches lost a race, as the journal tells: what they did is undone whatever becomes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from ..names import make_path
+from ..payloads.codec import decode
+from .journal import Entry
+from .paths import above
+from .states import EntryStatus, Kind
+
+
+def winners(entries: Iterable[Entry]) -> dict[str, str]:
+    """Who won, by the paths of the races that are decided."""
+    races = (entry for entry in entries if entry.kind == Kind.RACE and entry.status == EntryStatus.SUCCEEDED)
+    return {race.path: decode(cast(str, race.value))[0] for race in races}
+
+
+def is_lost(path: str, won: Mapping[str, str]) -> bool:
+    """Whether ``path`` lies in a branch that lost one of these races; ``won`` is of ``winners``."""
+    return any(race in won and not path.startswith(make_path(f"{race}/", won[race]) + "/") for race in above(path))

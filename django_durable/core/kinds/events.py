@@ -1,0 +1,221 @@
+"""Events: what the outside sends to a run, taken in the order it was sent, each by one wait, answered at most once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from ...exceptions import ContextMisuse, EventTimeout
+from ..flow.effects import Decisions, Persist
+from ..flow.executing import executing_line
+from ..flow.flow import Flow
+from ..journal.journal import Entry, SentEvent
+from ..journal.outcomes import Blocked
+from ..journal.states import BlockReason, EntryStatus, Kind
+from ..names import check_name, fit_path
+from ..payloads.codec import decode, encode
+from .sleeps import seconds_of
+
+MISSING: Any = object()
+
+ANSWER = "%answer"
+"""In the paths of answers. Escaped names never hold a bare "%"."""
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """An event as the workflow sees it; ``sent_at`` is the database's time at ``send_event``."""
+
+    name: str
+    payload: Any
+    sent_at: datetime
+    _answer: Answer | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def complete(self, response: Any = None) -> None:
+        """Answer the event: its sender reads ``response``. Goes with the run's next durable write, and does not wait.
+
+        Once: the same response again changes nothing, another one raises ContextMisuse. Raises PayloadError.
+        """
+        if self._answer is None:
+            raise ContextMisuse(f"Event {self.name!r} was not taken by a run: there is nobody to answer.")
+        self._answer.give(response)
+
+
+class Answer:
+    """What the run says to one event that it took at ``place``. The first response that is journaled stands."""
+
+    def __init__(self, flow: Flow, place: str, event: str) -> None:
+        self._flow = flow
+        self._place = place
+        self._event = event
+        self._given: str | None = None
+        # Branches that run in threads may hold the same event.
+        self._mutex = threading.Lock()
+
+    def give(self, response: Any) -> None:
+        flow = executing_line() or self._flow
+        if flow.run.run_id != self._flow.run.run_id:
+            raise ContextMisuse(f"Event {self._event!r} was taken by another run: that one answers it.")
+        flow.require_open(f"{self._event}.complete")
+        text = flow.encode(response, f"response to event {self._event!r}")
+        # In the scope that answers, not in that of the wait: a replay that passes by the one is not to miss it there.
+        path = fit_path(f"{flow.scope}{ANSWER}[{flow.claimed.count(ANSWER)}]")
+        with self._mutex:
+            if self._given not in (None, text):
+                raise ContextMisuse(f"Event {self._event!r} was answered already, with another response.")
+            if self._given is None:
+                self._record(flow, path, text)
+                self._given = text
+
+    def _record(self, flow: Flow, path: str, text: str) -> None:
+        # A replay may come to another response: as with the value of a step, what is journaled stands.
+        if flow.find(path, Kind.VALUE) is None:
+            flow.require_live()
+            flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self._place))
+            flow.pending.answers[self._place] = text
+
+
+# --- one -------------------------------------------------------------------------------------
+
+
+def wait_for_event(
+    flow: Flow, path: str, event: str, timeout: timedelta | float | None, default: Any
+) -> Decisions[Any]:
+    """The next event ``event`` that no wait has taken; at the time-out ``default``, or EventTimeout."""
+    check_name("event", event)
+    entry = flow.find(path, Kind.EVENT)
+    if entry is not None and entry.value is not None:
+        return _only(flow, entry)
+    if entry is not None and entry.status == EntryStatus.FAILED:
+        return _timed_out(path, event, default)
+    flow.require_live()
+    sent = flow.journal.inbox.take_event([event])
+    if sent is not None:
+        entry = Entry(path, Kind.EVENT, EntryStatus.SUCCEEDED, value=_text(sent), awaits=sent.name)
+        flow.pending.consumed[sent.id] = path
+        flow.record(entry)
+        yield Persist()
+        return _only(flow, entry)
+    entry = _waiting(flow, path, entry, [event], timeout)
+    # A new wait suspends even with a time-out of 0: an event that came after the claim is seen only by the next one.
+    if _is_over(flow, entry):
+        flow.record(replace(entry, status=EntryStatus.FAILED))
+        yield Persist()
+        return _timed_out(path, event, default)
+    flow.suspend(entry)
+
+
+def _waiting(flow: Flow, path: str, entry: Entry | None, names: list[str], timeout: timedelta | float | None) -> Entry:
+    """The entry of a wait for these names, journaled. The first time-out stands."""
+    awaits = "\n".join(names)
+    if entry is None:
+        seconds = None if timeout is None else max(seconds_of(timeout, "timeout"), 0.0)
+        entry = Entry(path, Kind.EVENT, EntryStatus.WAITING, wake_after=seconds, awaits=awaits)
+        flow.record(entry)
+    elif entry.awaits != awaits:
+        # Changed code waits for others: an event of an old name would wake the run again and again for nothing.
+        entry = replace(entry, awaits=awaits)
+        flow.record(entry)
+    return entry
+
+
+def _is_over(flow: Flow, entry: Entry) -> bool:
+    return entry.wake_at is not None and flow.journal.now() >= entry.wake_at
+
+
+def _text(sent: SentEvent) -> str:
+    value = encode([sent.name, sent.sent_at])
+    # The payload is text already: it goes into the entry as it is, so that it cannot change on the way.
+    return f"{value[:-1]},{sent.payload}]"
+
+
+def _only(flow: Flow, entry: Entry) -> Event:
+    value = decode(cast(str, entry.value))
+    if not _is_one(value):
+        _diverge(flow, entry.path, "several events", "one")
+    return _event(flow, entry.path, value)
+
+
+def _is_one(value: list[Any]) -> bool:
+    """Whether a journaled value is that of a wait for one event, and no list of several."""
+    return bool(value) and type(value[0]) is str
+
+
+def _event(flow: Flow, place: str, value: list[Any]) -> Event:
+    name, sent_at, payload = value
+    return Event(name, payload, sent_at, _answer=Answer(flow, place, name))
+
+
+def _diverge(flow: Flow, path: str, found: str, asked: str) -> None:
+    text = f"{path!r} is a wait for {found} in the journal, but the code now asks for {asked}."
+    flow.end(Blocked(BlockReason.DIVERGED, text))
+
+
+def _timed_out(path: str, event: str, default: Any) -> Any:
+    if default is MISSING:
+        raise EventTimeout(path, event)
+    return default
+
+
+# --- several ---------------------------------------------------------------------------------
+
+
+def wait_for_events(
+    flow: Flow, path: str, events: Iterable[str], count: int, timeout: timedelta | float | None
+) -> Decisions[list[Event]]:
+    """The next ``count`` events under any of the names ``events``; at the time-out those that have come until then.
+
+    What was taken is journaled while the wait goes on: each event leaves the inbox once, with that commit.
+    """
+    names = _checked(path, events, count)
+    entry = flow.find(path, Kind.EVENT)
+    if entry is not None and (entry.status == EntryStatus.FAILED or _is_one(_taken(entry))):
+        _diverge(flow, path, "one event", "several")
+    if entry is None or entry.status != EntryStatus.SUCCEEDED:
+        flow.require_live()
+        entry = _take(flow, _waiting(flow, path, entry, names, timeout), names, count)
+        if len(_taken(entry)) < count and not _is_over(flow, entry):
+            flow.suspend(entry)
+        entry = replace(entry, status=EntryStatus.SUCCEEDED, value=entry.value or "[]")
+        flow.record(entry)
+        yield Persist()
+    return [_event(flow, _place(path, number), value) for number, value in enumerate(_taken(entry))]
+
+
+def _checked(path: str, events: Any, count: Any) -> list[str]:
+    """The names, each once. Raises TypeError, ValueError, InvalidName."""
+    if isinstance(events, str) or not isinstance(events, Iterable):
+        raise TypeError(f"wait_for_events {path!r} takes the names of events in a list, not {events!r}.")
+    names = list(dict.fromkeys(check_name("event", name) for name in events))
+    if not names:
+        raise ValueError(f"wait_for_events {path!r} takes at least one name.")
+    if type(count) is not int or count < 1:
+        raise TypeError(f"count of {path!r} must be an integer of at least 1, not {count!r}.")
+    fit_path(_place(path, count))
+    return names
+
+
+def _take(flow: Flow, entry: Entry, names: list[str], count: int) -> Entry:
+    """``entry`` with what the inbox has for it, up to ``count``, oldest first."""
+    number = len(_taken(entry))
+    before = number
+    while number < count and (sent := flow.journal.inbox.take_event(names)) is not None:
+        flow.pending.consumed[sent.id] = _place(entry.path, number)
+        value = f"{entry.value[:-1]},{_text(sent)}]" if entry.value else f"[{_text(sent)}]"
+        entry = replace(entry, value=value)
+        number += 1
+    if number > before:
+        flow.record(entry)
+    return entry
+
+
+def _taken(entry: Entry) -> list[Any]:
+    return cast(list[Any], decode(entry.value)) if entry.value is not None else []
+
+
+def _place(path: str, number: int) -> str:
+    """Where a wait for several has put its event ``number``: a path of its own, that no name can make."""
+    return f"{path}%event[{number}]"

@@ -1,0 +1,152 @@
+"""Map: the same work for many items, side by side. Each result is journaled as it comes, under its item's index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from ...exceptions import JoinError
+from ..flow.branches import Branch, Branches, revisit_if_stopped
+from ..flow.effects import Decisions, Persist, Raised
+from ..flow.flow import Flow
+from ..journal.fan_out import Progress, item_entries, item_path, living, low_water, low_water_mark, under_way
+from ..journal.journal import ChildState, Entry
+from ..journal.outcomes import Blocked
+from ..journal.states import BlockReason, EntryStatus, Kind
+from ..names import fit_path
+from ..payloads.codec import decode, encode
+from .children import MakeRun, ended
+from .joins import described
+from .steps import step
+
+SIDE_BY_SIDE = 16
+"""Steps at a time where ``max_parallel`` says nothing: threads of sync workflows come from one bounded pool."""
+
+CHUNK = 500
+"""Children that one commit starts or notes."""
+
+
+def map_steps(
+    flow: Flow, path: str, fn: Callable[[Any], Any], items: Sequence[Any], max_parallel: int | None
+) -> Decisions[list[Any]]:
+    """``fn(item)`` as a step for each item; the results in the order of ``items``. JoinError where any failed."""
+    branches = [
+        Branch(index, item_path(path, index), _as_step(path, index, fn, item)) for index, item in enumerate(items)
+    ]
+    entry = _pinned(flow, path, len(items), max_parallel)
+    if entry.status == EntryStatus.OPEN:
+        yield from revisit_if_stopped(flow, branches)
+        errors: dict[Any, Any] = {}
+        group = Branches(flow, branches, f"map:{path}", max_parallel or SIDE_BY_SIDE)
+        while (branch := (yield from group.next())) is not None:
+            if isinstance(branch.performed, Raised):
+                errors[branch.name] = described(branch.performed.error)
+        entry = yield from _decide(flow, entry, dict(sorted(errors.items())))
+    return _results(flow, entry, len(items))
+
+
+def _as_step(path: str, index: int, fn: Callable[[Any], Any], item: Any) -> Callable[[Any], Any]:
+    return lambda ctx: ctx._drive(step(ctx._flow, item_path(path, index), fn, (item,)))
+
+
+def map_children(flow: Flow, path: str, makes: Sequence[MakeRun], max_parallel: int | None) -> Decisions[list[Any]]:
+    """A child for each of ``makes``, at most ``max_parallel`` at a time; their values. JoinError where any failed.
+
+    The parent waits without a slot. It is woken when the last of those that were started has ended, and before that
+    when it is worth to start others in the places of those that have.
+    """
+    entry = _pinned(flow, path, len(makes), max_parallel)
+    if entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
+        flow.require_live()
+        alive = yield from _note(flow, entry)
+        if alive or Progress.of(entry.value).left:
+            entry = yield from _start(flow, entry, makes, alive, max_parallel)
+            flow.suspend(entry)
+        entry = yield from _decide(flow, entry, _failures(flow, path, len(makes)))
+    return _results(flow, entry, len(makes))
+
+
+def _note(flow: Flow, entry: Entry) -> Decisions[int]:
+    """Journal how children that are under way have ended; how many of them are left."""
+    indexes = under_way(flow.journal, entry)
+    alive = living(flow.journal, entry.path, indexes)
+    for number, index in enumerate(sorted(set(indexes).difference(alive)), 1):
+        path = item_path(entry.path, index)
+        state = cast(ChildState, flow.journal.inbox.child(path))
+        flow.record(ended(Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id)), state))
+        if number % CHUNK == 0:
+            yield Persist()
+    return len(alive)
+
+
+def _start(
+    flow: Flow, entry: Entry, makes: Sequence[MakeRun], alive: int, max_parallel: int | None
+) -> Decisions[Entry]:
+    """Start as many of those that are left as there is room for beside the ones that are alive; what to wait for."""
+    progress, before = Progress.of(entry.value), entry
+    due = progress.left if max_parallel is None else progress.left[: max(0, max_parallel - alive)]
+    mark = low_water_mark(max_parallel, len(progress.left) - len(due), len(makes))
+    if alive and mark > low_water(entry):
+        # Durable before the run suspends: a child that ends meanwhile and knows the lower mark only leaves the parent
+        # to its siblings, and the suspension may not see that it has ended.
+        entry = replace(entry, awaits=str(mark))
+        flow.record(entry)
+        yield Persist()
+    while due:
+        some, due = due[:CHUNK], due[CHUNK:]
+        flow.pending.children += [makes[index](item_path(entry.path, index)) for index in some]
+        progress = progress.after(some)
+        entry = replace(entry, status=EntryStatus.OPEN, value=progress.value, awaits=str(mark or ""))
+        if due:
+            flow.record(entry)
+            yield Persist()
+    entry = replace(entry, status=EntryStatus.WAITING, awaits=str(mark or ""))
+    if entry != before:
+        flow.record(entry)
+    return entry
+
+
+def _failures(flow: Flow, path: str, count: int) -> dict[Any, Any]:
+    errors = {}
+    for index, entry in enumerate(item_entries(flow.journal, path, count)):
+        if entry is not None and entry.status == EntryStatus.FAILED:
+            status, error = decode(cast(str, entry.error))
+            errors[index] = {**error, "run": entry.awaits, "status": status, "culprits": [entry.path]}
+    return errors
+
+
+# --- both ------------------------------------------------------------------------------------
+
+
+def _pinned(flow: Flow, path: str, count: int, max_parallel: Any) -> Entry:
+    """The map's entry, which says for how many items it was begun: another number is not the same work."""
+    if max_parallel is not None and (type(max_parallel) is not int or max_parallel < 1):
+        raise TypeError(f"max_parallel of {path!r} must be an integer of at least 1, not {max_parallel!r}.")
+    flow.claimed.claim_indexes(path)
+    fit_path(item_path(path, count))
+    flow.seen.add(f"{path}[")
+    entry = flow.find(path, Kind.MAP)
+    if entry is None:
+        flow.require_live()
+        entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=Progress(count).value)
+        flow.record(entry)
+    pinned = Progress.of(entry.value).count
+    if pinned != count:
+        text = f"{path!r} was begun with {pinned} items, but the code now gives it {count}."
+        flow.end(Blocked(BlockReason.DIVERGED, text))
+    return entry
+
+
+def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry]:
+    status = EntryStatus.FAILED if errors else EntryStatus.SUCCEEDED
+    entry = replace(entry, status=status, error=encode(errors) if errors else None)
+    flow.record(entry)
+    yield Persist()
+    return entry
+
+
+def _results(flow: Flow, entry: Entry, count: int) -> list[Any]:
+    if entry.status == EntryStatus.FAILED:
+        raise JoinError(entry.path, decode(cast(str, entry.error)))
+    return [decode(cast(str, item.value)) for item in item_entries(flow.journal, entry.path, count) if item is not None]

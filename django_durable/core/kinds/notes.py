@@ -1,0 +1,70 @@
+"""What a run tells people while it works: progress, annotations and log lines.
+
+Progress and annotations are stored with the run's next durable write. A replay says them again, and what it says before
+an entry that it finds was stored with that one: so only what came after the last commit is written once more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from ..flow.flow import Flow
+from ..names import check_name
+from ..payloads.codec import encode
+
+logger = logging.getLogger("django_durable.workflow")
+
+NOTE_MAX_BYTES = 4096
+"""Of one annotation's value as text."""
+
+NOTES_MAX = 100
+"""Annotations that a run keeps: those that were said last."""
+
+
+def progress(flow: Flow, done: float, total: float | None, message: str) -> None:
+    """Note how far the run has come. Raises PayloadError."""
+    flow.require_open("progress")
+    flow.pending.progress = encode({"done": done, "total": total, "message": str(message)[:500]})
+
+
+def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
+    """Note these, name by name; all of them or none. Raises InvalidName, PayloadError."""
+    flow.require_open("annotate")
+    names = [check_name("annotation", name) for name in facts]
+    texts = {name: encode(facts[name], limit=NOTE_MAX_BYTES, root=f"annotation {name!r}") for name in names}
+    flow.pending.notes.update(texts)
+
+
+def merged(stored: str | None, said: Mapping[str, str]) -> str:
+    """The text to store once ``said`` (encoded values by name) has come to what is ``stored``."""
+    notes = {} if stored is None else read_notes(stored)
+    for name, text in said.items():
+        notes.pop(name, None)
+        notes[name] = text
+    return f"[{','.join(f'[{encode(name)},{text}]' for name, text in list(notes.items())[-NOTES_MAX:])}]"
+
+
+def read_notes(stored: str) -> dict[str, str]:
+    """Encoded values by name: one that this code cannot read hides no other. Empty where the text is damaged."""
+    try:
+        return {str(name): json.dumps(value, separators=(",", ":")) for name, value in json.loads(stored)}
+    except (ValueError, TypeError, RecursionError):
+        return {}
+
+
+class RunLog(logging.LoggerAdapter[logging.Logger]):
+    """The run's logger: each record carries ``workflow`` and ``run``; what was logged once is not in a replay."""
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(logger, {"workflow": flow.run.workflow, "run": str(flow.run.run_id)})
+        self._flow = flow
+
+    def isEnabledFor(self, level: int) -> bool:
+        return not self._flow.is_replaying and super().isEnabledFor(level)
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
+        return msg, kwargs

@@ -1,0 +1,1 @@
+"""Values and failures as text that comes back exactly."""

@@ -1,0 +1,205 @@
+"""Loops: state, bounded journals, and everything else inside a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_durable.core.context import Context
+from django_durable.core.journal.outcomes import Failed, Suspended
+from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds.loops import Break, Continue
+from django_durable.exceptions import LoopLimit
+
+from ..driving import AT_ONCE, World
+
+
+def count_to(limit: int) -> Any:
+    def turn(ctx: Context, n: int) -> Any:
+        ctx.step("count", lambda: n)
+        return Break(n) if n == limit else Continue(n + 1)
+
+    return turn
+
+
+@pytest.mark.behaviour("FLOW-03a")
+def test_the_state_goes_from_turn_to_turn_and_break_ends_it_with_a_value() -> None:
+    world = World()
+    assert world.value(lambda ctx: ctx.loop("count", count_to(3), 0)) == 3
+    assert world.performed == [f"count[{n}]/count" for n in range(4)]
+
+
+@pytest.mark.behaviour("FLOW-03b")
+def test_a_turn_that_returns_nothing_goes_on_with_no_state() -> None:
+    states: list[Any] = []
+
+    def turn(ctx: Context, state: Any) -> Any:
+        states.append(state)
+        return Break() if len(states) == 3 else None
+
+    assert World().value(lambda ctx: ctx.loop("plain", turn)) is None
+    assert states == [None, None, None]
+
+
+def test_the_state_is_what_the_journal_gives_back_and_no_turn_shares_it_with_another() -> None:
+    seen: list[list[int]] = []
+
+    def turn(ctx: Context, state: list[int]) -> Any:
+        state.append(len(state))
+        seen.append(state)
+        return Break(state) if len(state) == 3 else Continue(state)
+
+    assert World().value(lambda ctx: ctx.loop("grow", turn, [])) == [0, 1, 2]
+    assert seen == [[0], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.behaviour("FLOW-03c")
+def test_a_break_value_is_replayed_also_none() -> None:
+    world = World()
+    turns: list[Any] = []
+
+    def turn(ctx: Context, state: Any) -> Any:
+        turns.append(state)
+        return Break(None)
+
+    def body(ctx: Context) -> Any:
+        value = ctx.loop("once", turn)
+        ctx.sleep("later", 5)
+        return value
+
+    assert world.value(body) is None
+    assert turns == [None]
+
+
+@pytest.mark.behaviour("WAIT-01f")
+def test_after_a_sleep_the_turns_before_are_not_replayed() -> None:
+    world, replayed = World(), []
+
+    def turn(ctx: Context, n: int) -> Any:
+        replayed.append(n)
+        ctx.step("work", lambda: n)
+        ctx.sleep("rest", 60)
+        return Break(n) if n == 4 else Continue(n + 1)
+
+    assert world.value(lambda ctx: ctx.loop("poll", turn, 0)) == 4
+    assert replayed == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert world.performed == [f"poll[{n}]/work" for n in range(5)]
+
+
+@pytest.mark.behaviour("FLOW-03g")
+@pytest.mark.parametrize("history", [0, 1, 5])
+def test_no_more_than_history_turns_stay_in_the_journal(history: int) -> None:
+    world, most = World(), 0
+
+    def turn(ctx: Context, n: int) -> Any:
+        nonlocal most
+        ctx.step("a", lambda: 1)
+        ctx.join("b", {"x": lambda ctx: ctx.step("c", lambda: 2)})
+        turns = {path.partition("]")[0] for path in world.entries if "[" in path}
+        most = max(most, len(turns))
+        return Break("over") if n == 30 else Continue(n + 1)
+
+    assert world.value(lambda ctx: ctx.loop("long", turn, 0, history=history)) == "over"
+    # What is pruned leaves with the next commit: the turn under way, the one before it, and the history.
+    assert most <= history + 2
+    assert set(world.entries) == {"long"}
+
+
+@pytest.mark.behaviour("FLOW-03d")
+@pytest.mark.parametrize("commit", range(1, 12))
+def test_a_crash_in_any_turn_goes_on_from_the_saved_state(commit: int) -> None:
+    world = World(crash_after={commit})
+    assert world.value(lambda ctx: ctx.loop("count", count_to(8), 0, history=2)) == 8
+    assert world.performed == [f"count[{n}]/count" for n in range(9)]
+
+
+@pytest.mark.behaviour("FLOW-03e")
+def test_a_loop_within_a_loop_and_branches_within_a_turn() -> None:
+    world = World()
+
+    def inner(ctx: Context, n: int) -> Any:
+        ctx.sleep("nap", 1)
+        return Break(ctx.step("end", lambda: "in")) if n == 2 else Continue(n + 1)
+
+    def outer(ctx: Context, n: int) -> Any:
+        both = ctx.join("both", {"a": lambda ctx: ctx.loop("inner", inner, 0), "b": lambda ctx: ctx.sleep("c", 2)})
+        name, value = ctx.race(
+            "any", {"a": lambda ctx: ctx.step("fast", lambda: n), "b": lambda ctx: ctx.sleep("s", 99)}
+        )
+        return Break((both, name, value)) if n == 2 else Continue(n + 1)
+
+    assert world.value(lambda ctx: ctx.loop("outer", outer, 0)) == ({"a": "in", "b": None}, "a", 2)
+
+
+@pytest.mark.behaviour("FLOW-03f")
+def test_what_a_turn_raises_leaves_the_loop() -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def turn(ctx: Context, n: int) -> Any:
+        if n == 2:
+            raise KeyError("two")
+        return Continue(n + 1)
+
+    assert isinstance(world.run(lambda ctx: ctx.loop("bad", turn, 0)), Failed)
+    assert isinstance(world.error, KeyError)
+
+
+@pytest.mark.behaviour("FLOW-03j")
+def test_max_iterations() -> None:
+    world = World()
+
+    def body(ctx: Context) -> Any:
+        try:
+            return ctx.loop("endless", lambda ctx, n: Continue(n + 1), 0, max_iterations=7)
+        except LoopLimit as error:
+            ctx.sleep("later", 1)
+            return error.limit
+
+    assert world.value(body) == 7
+
+
+@pytest.mark.behaviour("FLOW-03k")
+def test_a_loop_whose_limit_is_zero_makes_no_turn() -> None:
+    world = World()
+    world.run(lambda ctx: ctx.loop("none", lambda ctx, state: 1 / 0, max_iterations=0))
+    assert isinstance(world.error, LoopLimit)
+
+
+def test_a_turn_must_say_how_to_go_on() -> None:
+    world = World()
+    world.run(lambda ctx: ctx.loop("odd", lambda ctx, state: 5))
+    assert isinstance(world.error, TypeError) and "Continue, Break or None" in str(world.error)
+
+
+@pytest.mark.parametrize("options", [{"history": -1}, {"history": None}, {"max_iterations": -1}, {"history": True}])
+def test_options_that_are_refused(options: dict[str, Any]) -> None:
+    world = World()
+    world.run(lambda ctx: ctx.loop("odd", lambda ctx, state: Break(), **options))
+    assert isinstance(world.error, TypeError)
+
+
+def test_an_endless_loop_that_does_nothing_durable_keeps_one_entry() -> None:
+    world = World()
+    assert world.value(lambda ctx: ctx.loop("spin", lambda ctx, n: Break(n) if n == 500 else Continue(n + 1), 0)) == 500
+    assert set(world.entries) == {"spin"} and len(world.commits) == 2
+
+
+@pytest.mark.behaviour("FLOW-03h")
+def test_turns_left_by_an_earlier_claim_are_pruned_too() -> None:
+    world = World()
+
+    def turn(ctx: Context, n: int) -> Any:
+        ctx.step("work", lambda: n)
+        if n % 4 == 3:
+            ctx.wait_for_event("go")
+        return Continue(n + 1)
+
+    for _ in range(6):
+        assert isinstance(world.attempt(lambda ctx: ctx.loop("on", turn, 0, history=3)), Suspended)
+        world.send("go")
+    works = [entry for path, entry in world.entries.items() if path.endswith("work")]
+    assert len(works) <= 4
+    pruned = [path for write in world.commits for path in write.forgotten]
+    assert len(pruned) == len(set(pruned)) > 20
+    assert all(entry.status == EntryStatus.SUCCEEDED for entry in works)
