@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
@@ -21,13 +17,13 @@ from ..core import clock
 from ..core.journal.states import PayloadKind
 from ..models import Payload, Run, Tag
 from ..store.database import Database
-from . import cells, confirming, run_page, search, steering
+from . import cells, run_page, search, steering
 from .actions import cancel_selected, pause_selected, rerun_selected, resume_selected
 from .filters import QueueFilter, StatusFilter, WorkflowFilter
-from .look_only import LookOnlyAdmin
 from .payloads import decoded
 from .permissions import may
-from .text import cut, visible
+from .steered import SteeredAdmin
+from .text import visible
 
 TAGS_SHOWN, TAG_CHARACTERS = 3, 24
 
@@ -71,7 +67,12 @@ def _extras_of(run: Run) -> Extras:
     return found
 
 
-class RunAdmin(LookOnlyAdmin):
+class RunAdmin(SteeredAdmin):
+    verbs: ClassVar = {
+        name: getattr(steering, name) for name in ("cancel", "pause", "resume", "rerun", "fork", "event")
+    }
+    key = "uuid"
+    gone = _("There is no run %s; runs that are over are removed after some time.")
     list_display = ["state", "workflow_name", "short_id", "started", "took", "progress", "tries", "queue_name", "tags"]
     list_display_links = ["workflow_name", "short_id"]
     list_filter = [StatusFilter, WorkflowFilter, QueueFilter]
@@ -147,29 +148,11 @@ class RunAdmin(LookOnlyAdmin):
 
     # --- a run's page --------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        names = ("cancel", "pause", "resume", "rerun", "fork", "event")
-        verbs = {name: getattr(steering, name) for name in names}
-        return [*(self._verb_url(name, view) for name, view in verbs.items()), *super().get_urls()]
+    def find(self, request: HttpRequest, key: str) -> Run | None:
+        return run_page.find(self.get_queryset(request), key)
 
-    def _verb_url(self, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
-        wrapped = self.admin_site.admin_view(partial(view, self))
-        return path(f"<uuid:run_id>/{name}/", wrapped, name=f"django_durable_run_{name}")
+    def title_of(self, row: Run) -> str:
+        return visible(row.workflow)
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """The run's page, in place of Django's form; everything that changes a run has an address of its own."""
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        run = run_page.find(self.get_queryset(request), object_id)
-        if run is None:
-            text = _("There is no run %s; runs that are over are removed after some time.")
-            self.message_user(request, text % visible(cut(object_id, 100)), messages.WARNING)
-            return HttpResponseRedirect(
-                reverse("admin:django_durable_run_changelist", current_app=self.admin_site.name)
-            )
-        context = {**run_page.context_of(request, run), **(extra_context or {})}
-        return confirming.page(self, request, "admin/django_durable/run/page.html", visible(run.workflow), context)
+    def context_of(self, request: HttpRequest, row: Run) -> dict[str, Any]:
+        return run_page.context_of(request, row)

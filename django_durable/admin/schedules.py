@@ -3,30 +3,33 @@ code, or to whoever made the row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from ..core import clock
 from ..models import Fire, Schedule
 from . import cells, schedule_page, schedule_steering
-from .confirming import page
-from .look_only import LookOnlyAdmin
 from .permissions import may
 from .schedule_steering import disable_selected, enable_selected
 from .schedule_verbs import SWITCH
-from .text import cut, visible
+from .steered import SteeredAdmin
+from .text import visible
 
 
-class ScheduleAdmin(LookOnlyAdmin):
+class ScheduleAdmin(SteeredAdmin):
+    verbs: ClassVar = {
+        "enable": schedule_steering.enable,
+        "disable": schedule_steering.disable,
+        "fire": schedule_steering.fire,
+        "backfill": schedule_steering.backfill,
+    }
+    gone = _("There is no schedule %s; one that is in the code no more is removed.")
     list_display = ["switch", "workflow_name", "schedule_name", "cron", "zone", "next", "last", "trouble"]
     list_display_links = ["workflow_name"]
     ordering = ["workflow", "name"]
@@ -80,27 +83,8 @@ class ScheduleAdmin(LookOnlyAdmin):
 
     # --- a schedule's page ---------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        verbs = {name: getattr(schedule_steering, name) for name in ("enable", "disable", "fire", "backfill")}
-        return [*(self._verb_url(name, view) for name, view in verbs.items()), *super().get_urls()]
+    def title_of(self, row: Schedule) -> str:
+        return visible(row.name)
 
-    def _verb_url(self, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
-        wrapped = self.admin_site.admin_view(partial(view, self))
-        return path(f"<int:schedule_id>/{name}/", wrapped, name=f"django_durable_schedule_{name}")
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """The schedule's page, in place of Django's form; everything that changes one has an address of its own."""
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        schedule = self.get_object(request, object_id)
-        if schedule is None:
-            text = _("There is no schedule %s; one that is in the code no more is removed.")
-            self.message_user(request, text % visible(cut(object_id, 100)), messages.WARNING)
-            site = self.admin_site.name
-            return HttpResponseRedirect(reverse("admin:django_durable_schedule_changelist", current_app=site))
-        context = {**schedule_page.context_of(request, schedule), **(extra_context or {})}
-        return page(self, request, "admin/django_durable/schedule/page.html", visible(schedule.name), context)
+    def context_of(self, request: HttpRequest, row: Schedule) -> dict[str, Any]:
+        return schedule_page.context_of(request, row)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from django_durable import Context, Retry, durable_workflow
 from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
+from tests.executor.counting import count, during, short_lease
 from tests.store.parallel import Threads, answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-during: list[Callable[[], object]] = []
-
-
-def count() -> int:
-    counter, _ = Counter.objects.get_or_create(name="a")
-    counter.value += 1
-    counter.save()
-    for meanwhile in during:
-        meanwhile()
-    return counter.value
 
 
 @durable_workflow(name="atomic.on_sqlite", step_retry=Retry(max_attempts=1))
@@ -32,18 +19,7 @@ def counting(ctx: Context) -> int:
     return ctx.step("count", count, atomic=True)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_happens_during() -> None:
-    during.clear()
-
-
-@pytest.fixture
-def short_lease(settings: Any) -> None:
-    """Every body takes longer."""
-    settings.DURABLE = {**settings.DURABLE, "LEASE_SECONDS": 1e-6, "HEARTBEAT_SECONDS": 1e-7}
-
-
-@pytest.mark.usefixtures("short_lease")
+@short_lease()
 def test_a_body_that_holds_the_one_write_lock_for_too_long_is_rolled_back() -> None:
     run = counting.enqueue()
     run_until_idle()
@@ -64,8 +40,7 @@ def test_the_engine_s_writes_wait_in_line_behind_a_body() -> None:
         if is_free:
             engine.lock.release()
 
-    with Threads() as threads:
-        during.append(lambda: answer(threads.start(look)))
+    with Threads() as threads, during(lambda: answer(threads.start(look))):
         run = counting.enqueue()
         run_until_idle()
         answer(threads.start(look))
