@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from ..core.names import check_name
 from ..core.payloads.codec import encode
 from ..core.registry import find
 from ..core.sizes import note_size
-from ..exceptions import IllegalTransition, RunNotFound
+from ..exceptions import CannotFork, IllegalTransition, RunNotFound
 from ..models import Audit, Run
 from ..signals import run_cancelled
 from ..store import forking, transitions
@@ -121,8 +121,23 @@ def fork(run_id: UUID, from_step: str, *, reason: str = "", actor: str = "") -> 
 
     Raises RunNotFound, CannotFork.
     """
+    return _fork(Database(), run_id, from_step, Verb(actor, reason))
+
+
+def fork_runs(run_ids: Iterable[UUID], from_step: str, *, reason: str = "", actor: str = "") -> list[UUID]:
+    """Start a new run for each of these, with what it had journaled before ``from_step``; the new ids, in the order of
+    the old ones. A run that is gone, or that cannot be forked from there, is passed by."""
     db = Database()
-    new, ready = forking.fork(db, run_id, from_step, Verb(actor, reason))
+    made: list[UUID] = []
+    for ids in _batches(run_ids):
+        for run_id in ids:
+            with suppress(RunNotFound, CannotFork):
+                made.append(_fork(db, run_id, from_step, Verb(actor, reason)))
+    return made
+
+
+def _fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> UUID:
+    new, ready = forking.fork(db, run_id, from_step, by)
     push_after_commit(db, ready)
     _announce(db, [new])
     return new.id

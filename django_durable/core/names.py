@@ -7,9 +7,13 @@ are escaped in names and keys, so that two different names can never make one pa
 from __future__ import annotations
 
 import re
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from functools import lru_cache
+from uuid import UUID
 
-from ..exceptions import InvalidName
+from ..exceptions import InvalidKey, InvalidName
 
 NAME_MAX = 200
 PATH_MAX = 500
@@ -17,6 +21,10 @@ PATH_MAX = 500
 
 ON_FAILURE = "%on_failure"
 """The path of the ``on_failure`` step. Escaped names never hold a bare "%": no name that a person chose can be it."""
+
+_LASTING = (str, int, float, Decimal, UUID, date, time, timedelta)
+"""Whose text is the same in every process. One that depends on an address, a hash or a language is another one in the
+next replay, which would not find the entry and do its work again."""
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _JOINERS = re.compile(r"[%/\[\]]")
@@ -53,7 +61,23 @@ def make_path(scope: str, name: str, key: object = None) -> str:
 
 def keyed_path(path: str, key: object) -> str:
     """The path of the call with this ``key`` whose name makes ``path``; raises InvalidName."""
-    return fit_path(f"{path}[{_escaped('key', str(key))}]")
+    text = key if type(key) is str else _text_of(key)
+    return fit_path(f"{path}[{_escaped('key', text)}]")
+
+
+def check_key(key: object) -> None:
+    """Raise InvalidKey, InvalidName for what cannot be a call's ``key``."""
+    _escaped("key", _text_of(key))
+
+
+def _text_of(key: object) -> str:
+    if not isinstance(key, Enum) and not _is_lasting(key):
+        raise InvalidKey(key)
+    return str(key)
+
+
+def _is_lasting(key: object) -> bool:
+    return all(map(_is_lasting, key)) if isinstance(key, tuple) else isinstance(key, _LASTING)
 
 
 def fit_path(path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.kinds.sleeps import instant_of, seconds_of
 from ..core.limits import Bounds, Meeting, parse_rate
-from ..core.names import NAME_MAX, check_name
+from ..core.names import NAME_MAX, check_key, check_name
 from ..core.retries import Retry
 from ..core.schedules.cron import Cron
 from ..exceptions import RunFailed, WorkflowDefinitionError
@@ -181,3 +181,5 @@ class StartOptions:
             raise TypeError("tags must be a list of strings, not one string.")
         for tag in self.tags:
             check_name("tag", tag)
+        if self.key is not None:
+            check_key(self.key)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_durable import Break, Context, Continue, Retry, RetryLater, durable_workflow, get_run
+from django_durable import Break, Context, Continue, Retry, RetryLater, durable_workflow, fork_runs, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import EntryStatus, Status
@@ -423,3 +423,18 @@ def test_a_wait_that_is_open_begins_anew() -> None:
         new = forked(run, "both/works/work")
         wakes = JournalEntry.objects.get(run_id=new.id, status=EntryStatus.WAITING).wake_at
         assert wakes is not None and wakes - clock.now() > timedelta(minutes=55)
+
+
+# --- many ------------------------------------------------------------------------------------
+
+
+def test_many_are_forked_by_a_queryset_and_those_that_cannot_be_are_passed_by() -> None:
+    runs = [line.enqueue("c"), line.enqueue("x"), line.enqueue("c")]
+    run_until_idle()
+    new = fork_runs(Run.objects.for_workflow(line).order_by("created_at"), from_step="c", reason="wrong", actor="ada")
+    assert [run.refresh().run.forked_from for run in new] == [runs[0].id, runs[2].id]
+    told = Audit.objects.filter(verb="fork", reason__endswith="wrong", actor="ada")
+    assert set(told.values_list("run_id", flat=True)) == {run.id for run in (*new, runs[0], runs[2])}
+    calls.clear()
+    run_until_idle()
+    assert calls == ["c", "c"]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, StrEnum
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from django_durable.core.names import NAME_MAX, PATH_MAX, check_name, make_path
-from django_durable.exceptions import InvalidName
+from django_durable.exceptions import InvalidKey, InvalidName
+from django_durable.workflows.options import StartOptions
 
 NAMES = st.text(st.sampled_from("ab%/[]25F "), min_size=1, max_size=6).filter(str.strip)
 KEYS = st.none() | NAMES
@@ -89,10 +96,41 @@ def test_keys_that_are_refused(key: str) -> None:
     assert caught.value.what == "key"
 
 
-def test_keys_are_their_text() -> None:
-    assert make_path("", "a", 0) == "a[0]"
-    assert make_path("", "a", False) == "a[False]"
-    assert make_path("", "a", (1, "b")) == "a[(1, 'b')]"
+class Colour(Enum):
+    RED = 1
+
+
+class Size(StrEnum):
+    LARGE = "large"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (0, "0"),
+        (False, "False"),
+        (1.5, "1.5"),
+        ((1, "b"), "(1, 'b')"),
+        (Decimal("1.50"), "1.50"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (date(2024, 5, 1), "2024-05-01"),
+        (datetime(2024, 5, 1, tzinfo=UTC), "2024-05-01 00:00:00+00:00"),
+        (timedelta(1), "1 day, 0:00:00"),
+        (Colour.RED, "Colour.RED"),
+        (Size.LARGE, "large"),
+    ],
+)
+def test_keys_are_their_text(key: object, text: str) -> None:
+    assert make_path("", "a", key) == f"a[{text}]"
+
+
+@pytest.mark.parametrize("key", [object(), frozenset("ab"), [1], {"a": 1}, b"a", (1, object()), gettext_lazy("a"), len])
+def test_keys_whose_text_does_not_last_are_refused(key: object) -> None:
+    """An address or the order of a set is another one in the next process: the step would run again."""
+    for use in (partial(make_path, "", "a"), lambda key: StartOptions(key=key)):
+        with pytest.raises(InvalidKey, match="Pass an id, or a string") as caught:
+            use(key)
+        assert isinstance(caught.value, TypeError) and "0x" not in str(caught.value)
 
 
 def test_long_paths_are_refused() -> None:

@@ -36,10 +36,24 @@ class StepOptions:
         if self.ephemeral and self.compensate is not None:
             # A crash would take the entry, and with it the undo of an effect that has happened.
             raise TypeError("An ephemeral step has nothing to undo: compensate= goes with steps that are journaled.")
-        if self.timeout is not None and not self.timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
+        check_retry(self.retry)
+        if self.timeout is not None:
+            _check_timeout(self.timeout)
         if self.compensate is not None and not callable(self.compensate):
             raise TypeError(f"compensate must be callable with the step's result, not {self.compensate!r}.")
+
+
+def check_retry(retry: object) -> None:
+    """Raise TypeError for what no call can be retried as."""
+    if retry is not None and not isinstance(retry, Retry):
+        raise TypeError(f"retry must be a Retry, such as Retry(max_attempts=5), not {retry!r}.")
+
+
+def _check_timeout(timeout: object) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"timeout takes a timedelta or seconds, not {timeout!r}.")
+    if not timeout > 0:
+        raise ValueError(f"timeout must be more than 0 seconds, not {timeout!r}.")
 
 
 PLAIN = StepOptions()
@@ -64,6 +78,8 @@ def step(
             raise failure(entry)
         if entry.wake_at is not None and flow.journal.now() < entry.wake_at:
             flow.suspend(entry)
+    if not callable(fn):
+        raise TypeError(f"Step {path!r} takes a function and its arguments, not {fn!r}.")
     if options.compensate is not None:
         fit_path(path + UNDO)
     attempt = entry.attempts + 1 if entry else 1
