@@ -16,7 +16,7 @@ from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from ..exceptions import DurableError
+from ..exceptions import DurableError, ScheduleLocked
 from ..models import Schedule
 from . import cells, schedule_verbs
 from .confirming import page
@@ -45,9 +45,11 @@ def disable_selected(model_admin: Any, request: HttpRequest, selected: QuerySet[
 def _act(
     switch: Switch, action: str, model_admin: Any, request: HttpRequest, selected: QuerySet[Schedule]
 ) -> HttpResponse | None:
-    found = list(selected.filter(switch.eligible).order_by("pk")[:SWITCHED_MOST])
+    eligible = list(selected.filter(switch.eligible).order_by("pk"))
+    found = eligible[:SWITCHED_MOST]
     hidden = [("action", action), *((ACTION_CHECKBOX_NAME, str(schedule.pk)) for schedule in found)]
-    return _switch(switch, model_admin, request, found, hidden=hidden, back=request.get_full_path())
+    more = {"left_out": selected.count() - len(eligible), "is_cut": len(eligible) > len(found)}
+    return _switch(switch, model_admin, request, found, hidden=hidden, back=request.get_full_path(), **more)
 
 
 # --- the buttons -----------------------------------------------------------------------------
@@ -109,15 +111,20 @@ def _switch(
     *,
     hidden: Iterable[tuple[str, str]],
     back: str,
+    **more: Any,
 ) -> HttpResponse | None:
     """The question about these schedules; None when it was answered, or there is nothing to ask."""
     form = ReasonForm(request.POST if "confirmed" in request.POST else None)
     if found and not form.is_valid():
         title = switch.question % {"count": len(found)}
-        more = {"hidden": hidden, "back": back}
+        more |= {"hidden": hidden, "back": back}
         return _form(model_admin, request, found, form, title, switch.consequence, _("Yes, do it"), **more)
-    ids = [schedule.pk for schedule in found]
-    done = switch.perform(ids, user=request.user, reason=form.cleaned_data["reason"]) if ids else []  # type: ignore[arg-type]
+    try:
+        ids = [schedule.pk for schedule in found]
+        done = switch.perform(ids, user=request.user, reason=form.cleaned_data["reason"]) if ids else []  # type: ignore[arg-type]
+    except ScheduleLocked as error:
+        model_admin.message_user(request, visible(str(error)), messages.ERROR)
+        return None
     level = messages.SUCCESS if done else messages.WARNING
     model_admin.message_user(request, switch.done % {"count": len(done)}, level)
     for schedule in done:
@@ -181,6 +188,7 @@ def _form(
 ) -> HttpResponse:
     context = {
         "schedules": [_named(model_admin, schedule) for schedule in found],
+        "count": len(found),
         "form": form,
         "consequence": consequence,
         "submit": submit,

@@ -17,6 +17,7 @@ from ..client import schedules
 from ..client.schedules import Backfilled
 from ..models import Schedule
 from ..store.database import Database
+from ..store.locking_schedules import brief_schedule_lock
 from .verbs import write_down
 
 if TYPE_CHECKING:
@@ -40,11 +41,9 @@ class Switch:
     act: Callable[..., None]
 
     def perform(self, ids: Iterable[int], *, user: AbstractBaseUser, reason: str) -> list[Schedule]:
-        """Turn those that are still eligible; which these were. Audit and LogEntry come with it."""
-        db = Database()
-        with db.transaction():
-            rows = Schedule.objects.using(db.alias).filter(self.eligible, pk__in=list(ids))
-            found = list(rows.select_for_update(no_key=True).order_by("pk")[:SWITCHED_MOST])
+        """Turn those that are still eligible; which these were. Audit and LogEntry come with it. Raises
+        ScheduleLocked: then none was turned."""
+        with brief_schedule_lock(Database(), Schedule.objects.filter(self.eligible, pk__in=list(ids))) as found:
             for schedule in found:
                 self.act(schedule, actor=user.get_username(), reason=reason)
             write_down(user, found, self.label, reason)

@@ -53,7 +53,7 @@ def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
     """Start a run of the schedule at once, also of a disabled one and beside a live run; the run's id.
 
     In the caller's transaction; in the audit of both as ``fire``. Raises UnknownWorkflow, InvalidInput,
-    PayloadUndecodable.
+    PayloadUndecodable, and ScheduleLocked where another transaction holds the schedule for long.
     """
     db, workflow = Database(), _workflow_of(schedule)
     run = scheduled_run(workflow, schedule)
@@ -81,7 +81,7 @@ def backfill(
     savepoint in the caller's, if there is one); what is done when an error comes stays done.
 
     Raises ValueError for a window or limit that makes no sense, InvalidSchedule, UnknownWorkflow, InvalidInput,
-    PayloadUndecodable.
+    PayloadUndecodable, ScheduleLocked.
     """
     _check_window(since, until, limit)
     db, workflow, by = Database(), _workflow_of(schedule), Verb(actor, reason)
@@ -169,12 +169,14 @@ def announce(workflow: Schedulable, schedule: Schedule, scheduled_for: datetime,
 
 
 def enable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
-    """Let it fire from now on; what it would have fired while it was off is not made up for. In its audit."""
+    """Let it fire from now on; what it would have fired while it was off is not made up for. In its audit.
+    Raises ScheduleLocked."""
     _switch(schedule, True, reason, actor)
 
 
 def disable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
-    """Let it fire no more. Runs that it has started go on, and a deploy does not turn it on again. In its audit."""
+    """Let it fire no more. Runs that it has started go on, and a deploy does not turn it on again. In its audit.
+    Raises ScheduleLocked."""
     _switch(schedule, False, reason, actor)
 
 

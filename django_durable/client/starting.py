@@ -14,7 +14,7 @@ from ..exceptions import IdempotencyConflict
 from ..models import IdempotencyKey
 from ..store.database import Database
 from ..store.keys import free_key, give_back, hand_over, hash_of, take_key
-from ..store.meeting import start_or_meet
+from ..store.meeting import lock_starts, start_or_meet
 from .announcing import announce_enqueued
 from .pushing import push_after_commit
 from .verbs import cancel_runs, tell_cancelled
@@ -44,7 +44,8 @@ class KeyRequest:
 
 def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> list[UUID]:
     """Store the runs, or find the one that the key started before, or that ``debounce`` or ``singleton`` give instead;
-    their ids. Raises IdempotencyConflict, and RunLocked where one that is to be cancelled is held.
+    their ids. Raises IdempotencyConflict, and RunLocked where one that is to be cancelled or put off
+    is held.
 
     Inside a step every run gets a key from the run, the step and its count, so that a retried step starts
     nothing twice.
@@ -52,7 +53,9 @@ def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> li
     db = Database()
     if key is None and running_step() is None:
         return _store(db, workflow, runs)
-    with db.transaction():
+    with db.read_committed():
+        # All at once: the runs are started one by one, in the order in which they were given.
+        lock_starts(db, runs)
         return [_start_once(db, workflow, run, key or _step_key()) for run in runs]
 
 

@@ -9,12 +9,16 @@ from django.db.models import QuerySet
 
 from ..conf import durable_settings
 from ..core import clock
-from ..core.journal.states import LIVE, BlockReason, PayloadKind, Phase, Status
+from ..core.flow.undoing import UNDO
+from ..core.journal.states import LIVE, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..core.payloads.codec import decode
 from ..core.registry import limits
 from ..models import JournalEntry, Payload, Run, Worker
 from ..store.clock import DatabaseNow
 from ..store.database import Database
+
+NAMED_MAX = 5
+"""Steps that one sentence names."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,7 +44,20 @@ def holder_of(run: Run) -> Worker | None:
 def why_held_by(run: Run, holder: Worker | None) -> Why:
     """As ``why``, for who has looked up the run's ``holder_of`` anyway."""
     found = _standing(run, holder)
-    return replace(found, text=found.text + _long_journal(run))
+    return replace(found, text=found.text + _not_undone(run) + _long_journal(run))
+
+
+def _not_undone(run: Run) -> str:
+    """Of a run that succeeded, which has no error to tell it: what losers of its races did and still stands."""
+    if run.status != Status.SUCCEEDED:
+        return ""
+    undos = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk, kind=Kind.UNDO)
+    paths = undos.filter(status=EntryStatus.FAILED).order_by("seq").values_list("path", flat=True)[: NAMED_MAX + 1]
+    names = [repr(path.removesuffix(UNDO)) for path in paths]
+    if not names:
+        return ""
+    more = ", and more" if len(names) > NAMED_MAX else ""
+    return f" What losers of races did could not be undone: {', '.join(names[:NAMED_MAX])}{more}."
 
 
 def _long_journal(run: Run) -> str:

@@ -159,7 +159,9 @@ class Run(models.Model):
             models.CheckConstraint(name="durable_run_attempt", condition=Q(attempt__gte=1)),
         ]
         indexes = [
-            # Each is partial on statuses that a run leaves again: ten million finished runs are in none of them.
+            # Partial on statuses that a run leaves again, but for three: failed runs stay in the one of those that
+            # need attention, children in their parent's, and what has had a limit in the one that rates count by. Ten
+            # million other runs that are over are in none.
             models.Index(
                 "queue",
                 F("priority").desc(),
@@ -184,7 +186,8 @@ class Run(models.Model):
                 name="durable_run_limited_begun",
                 condition=Q(status=Status.QUEUED.value, limit_key__isnull=False, started_at__isnull=False),
             ),
-            # A rate counts starts, also of runs that are over by now.
+            # A rate counts starts, also of runs that are over by now. No column says which runs have one, since the
+            # code that claims decides it: so runs with any other limit stay in here too.
             models.Index(
                 fields=["limit_key", "started_at"],
                 name="durable_run_limited_started",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from django.db.models import QuerySet
+
 from ..core.journal.journal import NewRun
 from ..core.schedules.cron import fires_between
 from ..models import Fire, Schedule
 from ..queues.ready import Ready
 from .auditing import Verb, audit, audit_schedule
 from .database import Database
+from .locking_schedules import brief_schedule_lock
 from .scheduling import BACKFILLED, MANUAL, cron_of, database_now, insert_fire, plan_anew
 from .sql import schedules as sql
 from .starting import start_runs
@@ -22,8 +25,9 @@ _SMALLEST, _MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
 
 
 def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tuple[datetime, list[Ready]]:
-    """Start ``run`` as a fire of this moment, whatever ``overlap`` says; the next regular instant stays."""
-    with db.transaction():
+    """Start ``run`` as a fire of this moment, whatever ``overlap`` says; the next regular instant stays. Raises
+    ScheduleLocked."""
+    with brief_schedule_lock(db, _only(schedule.pk)):
         now = database_now(db)
         # Regular instants are whole seconds: taking one would pass for its fire. A fraction may be another hand's.
         while now.microsecond == 0 or not insert_fire(db, schedule.pk, now, MANUAL, run.id):
@@ -37,10 +41,10 @@ def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tu
 def switch(db: Database, schedule_id: int, by: Verb, *, enabled: bool) -> Schedule:
     """Turn a schedule on or off. On: it is planned anew from now, what it missed while it was off is not made up for.
 
-    Raises Schedule.DoesNotExist.
+    Raises Schedule.DoesNotExist, ScheduleLocked.
     """
-    with db.transaction():
-        row = _locked(db, schedule_id)
+    with brief_schedule_lock(db, _only(schedule_id)) as found:
+        row = _the_one(found)
         if _stands_so(row, enabled):
             return row
         audit_schedule(db, row, "enable" if enabled else "disable", by)
@@ -55,8 +59,14 @@ def _stands_so(row: Schedule, enabled: bool) -> bool:
     return row.enabled == enabled and (is_planned or not enabled)
 
 
-def _locked(db: Database, schedule_id: int) -> Schedule:
-    return Schedule.objects.using(db.alias).select_for_update(no_key=True).get(pk=schedule_id)
+def _only(schedule_id: int) -> QuerySet[Schedule]:
+    return Schedule.objects.filter(pk=schedule_id)
+
+
+def _the_one(found: Sequence[Schedule]) -> Schedule:
+    if not found:
+        raise Schedule.DoesNotExist
+    return found[0]
 
 
 # --- a window that is past -------------------------------------------------------------------
@@ -81,11 +91,11 @@ def fill(
 ) -> tuple[list[tuple[datetime, NewRun]], list[Ready]]:
     """Start the run of each instant for which none was started meanwhile: those, and which of them are ready.
 
-    Raises Schedule.DoesNotExist.
+    Raises Schedule.DoesNotExist, ScheduleLocked.
     """
-    with db.transaction():
-        # A tick leaves a locked schedule for later; at a fire of ours that is not committed it would have to wait.
-        _locked(db, schedule.pk)
+    # A tick leaves a locked schedule for later; at a fire of ours that is not committed it would have to wait.
+    with brief_schedule_lock(db, _only(schedule.pk)) as found:
+        _the_one(found)
         started = [(instant, run) for instant, run in runs if _insert_missing(db, schedule.pk, instant, run)]
         ready = start_runs(db, [run for _, run in started]) if started else []
         audit(db, [(run.id, "") for _, run in started], "backfill", by)

@@ -12,7 +12,8 @@ from uuid import UUID
 from ..core import clock
 from ..core.clock import DatabaseClock
 from ..core.flow.lease import Lease
-from ..core.journal.journal import ChildState, Entry, MemoryJournal, SentEvent
+from ..core.journal.inbox import ChildState, SentEvent
+from ..core.journal.journal import Entry, MemoryJournal
 from ..core.journal.states import EntryStatus, Kind, Phase
 from ..core.limits import Bounds
 from .database import Database, Row

@@ -44,12 +44,19 @@ class Database:
         return transaction.atomic(using=self.alias)
 
     @contextmanager
-    def brief_transaction(self, seconds: float) -> Iterator[None]:
-        """A transaction for locking rows; a savepoint where the caller is in one already, with the isolation of that.
+    def read_committed(self) -> Iterator[None]:
+        """A transaction whose statements each see what is committed when they begin, whatever the project's default; a
+        savepoint where the caller is in one already, with the isolation of that."""
+        was_inside, first = self.connection.in_atomic_block, self.dialect.read_committed
+        with self.transaction():
+            if first and not was_inside:
+                self.rows(first)
+            yield
 
-        Its statements each see what is committed when they begin, whatever the project's default, and wait for a lock
-        no longer than ``seconds``: then the database refuses (``Dialect.is_lock_timeout``).
-        """
+    @contextmanager
+    def brief_transaction(self, seconds: float) -> Iterator[None]:
+        """As ``read_committed``, for locking rows: statements wait for a lock no longer than ``seconds``, then the
+        database refuses (``Dialect.is_lock_timeout``)."""
         d, was_inside = self.dialect, self.connection.in_atomic_block
         shorten = d.shorten_waits(seconds)
         with self.transaction():
@@ -119,6 +126,12 @@ class PrivateDatabase(Database):
         return self._begun(self.dialect.begin(durable_settings().LEASE_SECONDS))
 
     @contextmanager
+    def read_committed(self) -> Iterator[None]:
+        # It begins no others.
+        with self.transaction():
+            yield
+
+    @contextmanager
     def brief_transaction(self, seconds: float) -> Iterator[None]:
         d = self.dialect
         # One round trip for both: every event and every child's end comes to a wake.
@@ -129,9 +142,10 @@ class PrivateDatabase(Database):
     @contextmanager
     def _begun(self, begin: str) -> Iterator[None]:
         with self.lock, self._wrapper.cursor() as cursor:
-            cursor.execute(begin)
             self._is_begun = True
             try:
+                # Two statements: where the second is refused, the first has begun a transaction.
+                cursor.execute(begin)
                 yield
                 # Where this fails (constraints that are checked at the end) SQLite leaves the transaction open.
                 cursor.execute("COMMIT")

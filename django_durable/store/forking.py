@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
@@ -9,13 +10,15 @@ from ..core.forking import cut
 from ..core.ids import uuid7
 from ..core.journal.journal import Entry, NewRun
 from ..core.journal.states import EntryStatus, Kind, PayloadKind
-from ..core.registry import find
+from ..core.registry import Definition, find
 from ..exceptions import RunNotFound
 from ..models import JournalEntry, Payload, Run, Tag
 from ..queues.ready import Ready
 from .auditing import Verb, audit
 from .database import Database
 from .starting import start_runs
+
+logger = logging.getLogger("django_durable.store")
 
 
 def like(db: Database, run_ids: Sequence[UUID]) -> dict[UUID, tuple[Run, NewRun]]:
@@ -40,9 +43,22 @@ def _like(run: Run, text: str, tags: Iterable[str]) -> NewRun:
         run.priority,
         run.max_attempts,
         deadline_after=run.timeout,
-        limit_key=run.limit_key,
+        limit_key=run.limit_key if known is None else _limit_key(known, run, text),
         tags=tuple(tags),
     )
+
+
+def _limit_key(known: Definition, run: Run, text: str) -> str | None:
+    """As the code says it now: it may have had no limit, or another ``concurrency_key``, when the old one was started.
+
+    Where it cannot make anything of the old input, the new run shares the old one's limit: operators start it for good
+    reasons, most of all when something is wrong.
+    """
+    try:
+        return known.limit_key(text)
+    except Exception:
+        logger.warning("run %s gave no concurrency_key for another like it: it shares its own", run.pk, exc_info=True)
+        return run.limit_key
 
 
 def fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> tuple[NewRun, list[Ready]]:
@@ -100,7 +116,10 @@ def _row(run_id: UUID, row: JournalEntry, entry: Entry) -> JournalEntry:
 
 
 def _copy_notes(db: Database, old: UUID, new: UUID) -> None:
-    """A replay says nothing again that came before what is journaled."""
+    """All of them: a replay says nothing again that came before what is journaled, and nobody knows which those are.
+
+    What was said after the step stands too, until the fork says it anew.
+    """
     notes = Payload.objects.using(db.alias).filter(run_id=old, kind=PayloadKind.NOTES)
     texts = notes.values_list("data", flat=True)
     Payload.objects.using(db.alias).bulk_create(

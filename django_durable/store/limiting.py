@@ -49,9 +49,12 @@ def claim_limited(
 ) -> list[Claim]:
     """Claim up to ``limit`` runs that are queued or due and have a limit with room; keys take turns, of each its best
     goes first. ``suspect``: of those that may have killed their process, and no others."""
+    began_after = walk.after
     keys = walk.next(db)
     if walk.has_due:
         db.rows(sql.promote_limited(db.dialect), limit=MOST_DUE)
+        # The same keys again, and those that this has queued: else keys that something always comes due beside starve.
+        walk.after = began_after
         keys = walk.next(db)
     return _claim(db, who, keys, limit, lease, time, suspect)
 

@@ -30,7 +30,7 @@ def brief_lock(db: Database, run_ids: Sequence[UUID], seconds: float | None = No
         with db.brief_transaction(seconds):
             yield
     except _Refused as refused:
-        held = _held(db, refused.runs)
+        held = held_by_others(db, refused.runs)
         raise RunLocked(held or run_ids, seconds) from refused.__cause__
     except OperationalError as error:
         if not db.dialect.is_lock_timeout(error):
@@ -76,10 +76,12 @@ class _Refused(Exception):
         self.runs = runs
 
 
-def _held(db: Database, runs: QuerySet[Run]) -> list[UUID]:
-    asked = list(runs.using(db.alias).order_by("pk").values_list("pk", flat=True))
+def held_by_others(db: Database, rows: QuerySet[Any]) -> list[Any]:
+    """The keys of those of these rows that another transaction holds at this moment."""
+    asked = list(rows.using(db.alias).order_by("pk").values_list("pk", flat=True))
+    skips = db.connection.features.has_select_for_update_skip_locked
     with db.transaction():
-        free = {run.pk for run in locked_now(db, runs)}
+        free = {row.pk for row in rows.using(db.alias).select_for_update(no_key=True, skip_locked=skips)}
         # To let go of them at once, also inside a transaction of the caller's.
         transaction.set_rollback(True, using=db.alias)
     return [pk for pk in asked if pk not in free]

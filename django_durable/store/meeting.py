@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ..core.journal.journal import NewRun
-from ..core.journal.states import LIVE, PayloadKind
+from ..core.journal.states import LIVE, PayloadKind, Status
 from ..core.limits import Meeting, make_start_key
 from ..models import Payload, Run, Tag
 from ..queues.ready import Ready
@@ -33,15 +33,14 @@ def start_or_meet(db: Database, runs: Sequence[NewRun], *, patience: float | Non
     """Start the runs, as far as they do not come to one that is there; each as its ``meeting`` says, in their order.
 
     In the caller's transaction: who starts a run of the same key meanwhile waits for how that ends, or ``patience``
-    seconds. Raises RunLocked then, and where a run that is to be cancelled is held.
+    seconds. Raises RunLocked then, and where a run that is to be cancelled or put off is held.
     """
-    keys = sorted({make_start_key(run.limit_key) for run in runs if run.meeting and run.limit_key is not None})
-    if not keys:
+    if not _start_keys(runs):
         return Started([run.id for run in runs], list(runs), start_runs(db, runs) if runs else [])
     started = Started()
-    with db.transaction() if patience is None else brief_lock(db, [run.id for run in runs], patience):
-        # The key's rows first, in one order; then a statement of its own, which sees what the one before has committed.
-        db.rows(starts.lock_starts(db.dialect), keys=db.dialect.list(keys))
+    with db.read_committed() if patience is None else brief_lock(db, [run.id for run in runs], patience):
+        lock_starts(db, runs)
+        # Now a statement of its own, which sees what those that we had to wait for have committed.
         for run in runs:
             if (met := _meet(db, run, started, patience)) is None:
                 started.new.append(run)
@@ -50,11 +49,22 @@ def start_or_meet(db: Database, runs: Sequence[NewRun], *, patience: float | Non
     return started
 
 
+def lock_starts(db: Database, runs: Sequence[NewRun]) -> None:
+    """Take the keys that these starts look at, until the caller's transaction ends. Whoever takes several takes them in
+    one call, which has one order: else two of them may wait for each other."""
+    if keys := _start_keys(runs):
+        db.rows(starts.lock_starts(db.dialect), keys=db.dialect.list(keys))
+
+
+def _start_keys(runs: Sequence[NewRun]) -> list[str]:
+    return sorted({make_start_key(run.limit_key) for run in runs if run.meeting and run.limit_key is not None})
+
+
 def _meet(db: Database, run: NewRun, started: Started, patience: float | None) -> UUID | None:
     """The run that stands for this start already, if there is one."""
     match run.meeting:
         case Meeting.DEBOUNCE:
-            return _put_off(db, run)
+            return _put_off(db, run, patience)
         case Meeting.SKIP:
             return next(iter(_live(db, run)), None)
         case Meeting.CANCEL_RUNNING if live := _live(db, run):
@@ -69,15 +79,19 @@ def _live(db: Database, run: NewRun) -> list[UUID]:
     return list(same.filter(cancel_requested_at=None).order_by("pk").values_list("pk", flat=True))
 
 
-def _put_off(db: Database, run: NewRun) -> UUID | None:
+def _put_off(db: Database, run: NewRun, patience: float | None) -> UUID | None:
     """Give the run of the key that has not come due another beginning and all that this start says."""
+    same = Run.objects.using(db.alias).filter(limit_key=run.limit_key, status=Status.SCHEDULED, claims=0)
+    found = same.filter(parent_id=None).order_by("-pk").values_list("pk", flat=True).first()
+    if found is None:
+        return None
     d = db.dialect
-    for (found,) in db.rows(starts.put_off(d), **run_row(d, run)):
-        run_id = d.read_key(found)
-        Payload.objects.using(db.alias).filter(run_id=run_id, kind=PayloadKind.INPUT).update(data=run.input)
-        Tag.objects.using(db.alias).filter(run_id=run_id).delete()
+    with brief_lock(db, [found], patience):
+        if not db.rows(starts.put_off(d), found=d.key(found), **run_row(d, run)):
+            return None
+        Payload.objects.using(db.alias).filter(run_id=found, kind=PayloadKind.INPUT).update(data=run.input)
+        Tag.objects.using(db.alias).filter(run_id=found).delete()
         if run.tags:
-            tags = [{"run_id": d.key(run_id), "name": tag} for tag in run.tags]
+            tags = [{"run_id": d.key(found), "name": tag} for tag in run.tags]
             db.rows(starts.insert_tags(d), tags=as_json(tags))
-        return run_id
-    return None
+    return found

@@ -7,7 +7,7 @@ its successor for ever would keep every predecessor. A tree with a live or a you
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -28,10 +28,14 @@ COUNT_MOST = 1_000_000
 
 @dataclass(slots=True, frozen=True)
 class Retention:
-    """How long what is over is kept, in seconds: ``default``, and by name for workflows that say otherwise."""
+    """How long what is over is kept, in seconds: ``default``, and by name for workflows that say otherwise.
+
+    Children are kept as their roots are; ``periods`` are those, by name, for which a rate counts them in any case.
+    """
 
     default: float
     by_workflow: Mapping[str, float]
+    periods: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def shortest(self) -> float:
@@ -47,10 +51,9 @@ def retention(options: Mapping[str, timedelta | float | None], *, default: float
         for name, given in options.items()
         if given is not None
     }
-    for name, bounds in registry.limits().items():
-        if bounds.rate is not None:
-            own[name] = max(own.get(name, seconds), bounds.rate.seconds)
-    return Retention(seconds, own)
+    periods = {name: float(bounds.rate.seconds) for name, bounds in registry.limits().items() if bounds.rate}
+    own |= {name: max(own.get(name, seconds), period) for name, period in periods.items()}
+    return Retention(seconds, own, periods)
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ def prune(
 
 def _prune_runs(db: Database, limit: int, keep: Retention, after: UUID, dry_run: bool) -> Pruned:
     roots, upto = _find_roots(db, limit, keep, after)
-    trees = _find_trees(db, roots)
+    trees = _find_trees(db, roots, keep)
     chosen, left_at = _fit(trees, limit)
     if dry_run:
         return Pruned(runs=sum(map(len, trees)), after=upto)
@@ -127,7 +130,7 @@ def _find_roots(db: Database, limit: int, keep: Retention, after: UUID) -> tuple
         after=d.key(after),
         until=d.key(until),
         default_seconds=float(keep.default),
-        keep=as_json([{"workflow": name, "seconds": seconds} for name, seconds in keep.by_workflow.items()]),
+        keep=_by_workflow(keep.by_workflow),
         limit=limit,
     )
     roots = {d.read_key(row[0]): float(row[1]) for row in rows}
@@ -136,13 +139,17 @@ def _find_roots(db: Database, limit: int, keep: Retention, after: UUID) -> tuple
     return roots, until if end else None
 
 
+def _by_workflow(seconds: Mapping[str, float]) -> str:
+    return as_json([{"workflow": name, "seconds": value} for name, value in seconds.items()])
+
+
 def id_at(moment: datetime) -> UUID:
     """The least UUIDv7 of that millisecond: every run created earlier has a smaller id."""
     milliseconds = max(int(moment.timestamp() * 1000), 0)
     return UUID(int=(milliseconds << 80) | (7 << 76) | (2 << 62))
 
 
-def _find_trees(db: Database, roots: Mapping[UUID, float]) -> list[list[_Member]]:
+def _find_trees(db: Database, roots: Mapping[UUID, float], keep: Retention) -> list[list[_Member]]:
     """The trees of these roots that are over and old from top to bottom; leaves first."""
     if not roots:
         return []
@@ -150,7 +157,7 @@ def _find_trees(db: Database, roots: Mapping[UUID, float]) -> list[list[_Member]
     given = as_json([{"id": d.key(root), "seconds": seconds} for root, seconds in roots.items()])
     members = [
         _Member(d.read_key(row[0]), d.read_key(row[1]), row[2], bool(row[3]))
-        for row in db.rows(sql.find_trees(d), roots=given)
+        for row in db.rows(sql.find_trees(d), roots=given, periods=_by_workflow(keep.periods))
     ]
     trees = [list(tree) for _, tree in groupby(members, key=lambda member: member.root)]
     return [tree for tree in trees if all(member.is_old for member in tree)]

@@ -82,7 +82,7 @@ def fire(db: Database, schedule_id: int, make_run: MakeRun, *, grace: float, lim
     ``grace``: how many seconds late is not missed. ``make_run`` may raise: then this schedule stops with what it
     said as its ``problem``, and the others go on.
     """
-    with db.transaction():
+    with db.read_committed():
         taken = db.rows(sql.take(db.dialect), id=schedule_id)
         if not taken:
             return None

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
@@ -21,6 +22,9 @@ from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 
 logger = logging.getLogger("django_durable.worker")
+
+TOGETHER_SECONDS = 5.0
+"""How long an idle thread waits for the others when the pool ends: one of them may be missing, or stuck."""
 
 Ended = Callable[[Claim, Outcome], None]
 
@@ -64,7 +68,8 @@ class ThreadPool:
 
 
 def _close_connections(together: threading.Barrier) -> None:
-    together.wait()
+    with suppress(threading.BrokenBarrierError):
+        together.wait(TOGETHER_SECONDS)
     connections.close_all()
 
 

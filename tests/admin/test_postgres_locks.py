@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.db import connection, connections
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from django_durable.core.journal.states import Status
-from django_durable.models import Audit, Run
+from django_durable.models import Audit, Run, Schedule
 from django_durable.store import locking
 from tests.admin.pages import text_of, verb_url
-from tests.admin.world import make_run
+from tests.admin.world import make_run, make_schedule
 from tests.app.workflows import doubling
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def held() -> Iterator[Run]:
-    run = Run.objects.get(pk=doubling.using(run_after=3600).enqueue(1).id)
+@contextmanager
+def holding(row: Model) -> Iterator[None]:
     other = connections["default"].copy()
     other.inc_thread_sharing()
     other.set_autocommit(False)
     with other.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM django_durable_run WHERE id = %s FOR UPDATE", [run.pk])
-    yield run
-    other.rollback()
-    other.close()
+        cursor.execute(f"SELECT 1 FROM {row._meta.db_table} WHERE id = %s FOR UPDATE", [row.pk])
+    try:
+        yield
+    finally:
+        other.rollback()
+        other.close()
+
+
+@pytest.fixture
+def held() -> Iterator[Run]:
+    run = Run.objects.get(pk=doubling.using(run_after=3600).enqueue(1).id)
+    with holding(run):
+        yield run
 
 
 def test_a_held_run_is_told_and_nothing_is_done(boss: Client, held: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +60,16 @@ def test_a_resume_locks_the_parent_first_as_a_cancellation_does(boss: Client) ->
     locks = [query["sql"] for query in queries if "FOR NO KEY UPDATE" in query["sql"]]
     assert parent.pk.hex in locks[0] and child.pk.hex in locks[1]
     assert Run.objects.get(pk=child.pk).status == Status.QUEUED
+
+
+@pytest.mark.parametrize("verb", ["disable", "fire", "backfill"])
+def test_a_held_schedule_is_told_and_nothing_is_done(boss: Client, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
+    schedule = make_schedule(input='{"number": 4}')
+    window = {"since": "2024-01-01T00:00", "until": "2024-01-02T23:00", "limit": "5"}
+    url = reverse(f"admin:django_durable_schedule_{verb}", args=[schedule.pk])
+    with holding(schedule):
+        answer = boss.post(url, {"confirmed": "1", **window}, follow=True)
+    assert answer.status_code == 200
+    assert "Schedule app.doubling: daily is held by another transaction" in text_of(answer)
+    assert Schedule.objects.get().enabled and not Run.objects.exists() and not Audit.objects.exists()

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from django_durable.admin import schedule_steering
 from django_durable.models import Audit, Fire, Run, Schedule
 from tests.admin.conftest import Person
 from tests.admin.pages import run_url, text_of
@@ -84,6 +85,15 @@ def test_the_page_before_it_names_those_that_it_would_turn(boss: Client) -> None
     assert "2 schedules were disabled." in act(boss, "disable_selected", *rows)
     assert "0 schedules were disabled." in text_of(boss.post(reverse(LIST), {
         "action": "disable_selected", ACTION_CHECKBOX_NAME: [str(row.pk) for row in rows]}, follow=True))  # fmt: skip
+
+
+def test_the_page_before_it_says_which_it_leaves_as_they_are(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_steering, "SWITCHED_MOST", 2)
+    rows = [make_schedule(name=name, enabled=name != "off") for name in ("one", "two", "off")]
+    text = text_of(ask(boss, "disable_selected", *rows))
+    assert "1 of the selected schedules stays as it is" in text and "There are more" not in text
+    text = text_of(ask(boss, "disable_selected", *rows[:2], make_schedule(name="three")))
+    assert "There are more. These are the first 2" in text and "stay" not in text
 
 
 def test_one_that_can_never_fire_says_why(boss: Client) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import IsolationLevel
 
+from django_durable import Context, durable_workflow
 from django_durable.core import clock
 from django_durable.exceptions import RunLocked
+from django_durable.store import locking
+from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
-from tests.app.limits import one_live
+from tests.app.limits import one_live, settled
 from tests.client.test_meeting import OpenStart
 from tests.schedules.making import fire_loop, make_schedule, move_to, next_of, outcomes
-from tests.store.parallel import Threads
+from tests.store.parallel import Threads, answer, wait_until_blocked
 from tests.store.rows import status_of
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
@@ -23,6 +29,20 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 def threads() -> Iterator[Threads]:
     with Threads() as threads:
         yield threads
+
+
+@pytest.fixture
+def db() -> Iterator[PrivateDatabase]:
+    db = PrivateDatabase()
+    yield db
+    db.close()
+
+
+@pytest.fixture
+def _repeatable_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the transactions of connections that are made from now on begin with."""
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "isolation_level", IsolationLevel.REPEATABLE_READ)
 
 
 @pytest.fixture
@@ -56,3 +76,53 @@ def test_an_open_start_is_in_nobodys_way_who_works_on_the_key(threads: Threads) 
     run_until_idle()
     first.finish(fails=False)
     assert status_of(waiting.id) == "succeeded"
+
+
+@durable_workflow(name="meeting.starting_two")
+def starting_two(ctx: Context) -> None:
+    ctx.step("start", lambda: len(one_live.enqueue_many([{"tenant": "b"}, {"tenant": "a"}])))
+
+
+def test_a_step_takes_the_keys_of_many_starts_in_their_order(threads: Threads, db: PrivateDatabase) -> None:
+    """As who starts them outside of a step does: else the two would wait for each other."""
+    first = OpenStart(threads, one_live)
+    run = starting_two.enqueue()
+    working = threads.start(run_until_idle)
+    wait_until_blocked(db, first.session)
+    try:
+        answer(threads.start(one_live.enqueue, "b"))
+    finally:
+        first.finish(fails=False)
+    answer(working)
+    assert run.result() is None
+
+
+def test_a_start_waits_only_so_long_for_the_run_that_it_would_put_off(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
+    run = settled.enqueue("a", text="one")
+    with transaction.atomic():
+        run.cancel()
+        with pytest.raises(RunLocked, match=str(run.id)):
+            answer(threads.start(settled.enqueue, "a", text="two"))
+    assert settled.enqueue("a", text="three").id != run.id
+
+
+@durable_workflow(name="meeting.by_key")
+def by_key(ctx: Context, tenant: str, text: str) -> None:
+    pass
+
+
+@pytest.mark.usefixtures("_repeatable_read")
+@pytest.mark.parametrize(
+    "workflow", [settled, one_live, by_key.using(idempotency_key="k")], ids=["debounce", "skip", "idempotency key"]
+)
+def test_a_start_that_waited_sees_the_first_whatever_the_project_s_isolation(
+    threads: Threads, db: PrivateDatabase, workflow: Any
+) -> None:
+    first = OpenStart(threads, workflow)
+    second = threads.start(lambda: workflow.enqueue("a", text="first").id)
+    wait_until_blocked(db, first.session)
+    first.finish(fails=False)
+    assert answer(second) == first.run_id

@@ -16,7 +16,7 @@ from django_durable.core.journal.states import Status
 from django_durable.exceptions import (
     RunNotFound,
 )
-from django_durable.models import Audit, Run
+from django_durable.models import Audit, Payload, Run
 from django_durable.signals import run_enqueued
 from django_durable.testing import run_until_idle, travel
 from tests.client.orders import calls, in_status, order
@@ -133,3 +133,31 @@ def test_each_run_is_started_again_once_however_it_is_called() -> None:
     assert len(django_durable.rerun_runs(Run.objects.filter(pk__in=[run.id for run in again]).order_by("-pk"))) == 2
     with pytest.raises(ValueError, match="hexadecimal"):
         django_durable.cancel_runs(["42"])
+
+
+def careful_key(tenant: str) -> str:
+    if tenant == "gone":
+        raise LookupError(tenant)
+    return tenant
+
+
+@durable_workflow(name="rerunning.limited", max_concurrency=1, concurrency_key=careful_key)
+def limited(ctx: Context, tenant: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("before", [None, "rerunning.limited:other"])
+def test_rerun_is_limited_as_the_code_says_now(before: str | None) -> None:
+    run = limited.enqueue("acme")
+    Run.objects.update(limit_key=before)
+    assert run.rerun().run.limit_key == "rerunning.limited:acme"
+
+
+def test_rerun_keeps_its_limit_where_the_code_cannot_tell(caplog: pytest.LogCaptureFixture) -> None:
+    run = limited.enqueue("acme")
+    Run.objects.update(workflow="rerunning.forgotten")
+    assert run.rerun().run.limit_key == "rerunning.limited:acme"
+    Run.objects.update(workflow=limited.name)
+    Payload.objects.update(data='{"tenant":"gone"}')
+    assert run.rerun().run.limit_key == "rerunning.limited:acme"
+    assert "LookupError" in caplog.text and str(run.id) in caplog.text

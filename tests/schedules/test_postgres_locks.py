@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 
 from django_durable.client import schedules
-from django_durable.client.schedules import backfill
+from django_durable.client.schedules import backfill, disable, enable, fire_now
+from django_durable.exceptions import ScheduleLocked
 from django_durable.models import Fire, Run, Schedule
 from django_durable.store import locking
 from tests.schedules.making import (
@@ -114,6 +115,31 @@ def test_an_open_backfill_does_not_hold_up_the_loops(threads: Threads, monkeypat
     tick_until_done(loop)
     assert fires(row) == [(NOON - HOUR, "backfilled"), (NOON, "backfilled")]
     assert fresh(row).next_fire_at == NOON + HOUR
+
+
+VERBS: dict[str, Callable[[Schedule], object]] = {
+    "enable": enable,
+    "disable": disable,
+    "fire_now": fire_now,
+    "backfill": lambda row: backfill(row, NOON - HOUR, NOON),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_operator_waits_only_so_long_for_a_schedule(
+    verb: str, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = make_workflow()
+    monkeypatch.setattr(schedules, "find", {workflow.name: workflow}.get)
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
+    move_to(NOON)
+    row = make_schedule(enabled=verb != "enable")
+    with transaction.atomic():
+        Schedule.objects.select_for_update().get(pk=row.pk)
+        with pytest.raises(ScheduleLocked, match="operator's") as told:
+            answer(threads.start(VERBS[verb], row))
+    assert told.value.schedules == [f"{row.workflow}: {row.name}"] and not Fire.objects.exists()
+    VERBS[verb](row)
 
 
 def test_a_lost_connection_is_opened_again() -> None:

@@ -12,7 +12,8 @@ import pytest
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.core.journal.journal import ChildState, Write
+from django_durable.core.journal.inbox import ChildState
+from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Completed, Ending, Released
 from django_durable.core.journal.states import EntryStatus, Phase, Status
 from django_durable.core.payloads.codec import encode

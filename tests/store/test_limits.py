@@ -192,6 +192,20 @@ def test_looks_go_round_where_there_are_more_keys_than_one_asks_for(
     assert found == set("abcde")
 
 
+def test_a_look_that_had_to_queue_what_was_due_leaves_out_none_of_its_keys(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(limiting, "MOST_KEYS", 2)
+    limited("a")
+    limited("b")
+    walk, found = KeyWalk(), set()
+    for _ in range(2):
+        limited("c", status=Status.SCHEDULED, wake_at=at(PAST))
+        claims = claim_limited(db, limiter(), 10, walk, lease=LEASE, time=DatabaseClock())
+        found |= {claim.limit_key for claim in claims}
+    assert found == {"a", "b", "c"}
+
+
 # --- which runs ------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
+from django.db import DataError, connection
 from django.test import override_settings
 
 from django_durable.store.database import PrivateDatabase
@@ -29,6 +29,14 @@ def test_they_prepare_statements_when_the_project_says_so(connect: Connect, prep
     for _ in range(6):
         db.rows(PROBE)
     assert _prepared(db) == ([(PROBE,)] if prepared else [])
+
+
+def test_a_transaction_that_could_not_begin_leaves_none_behind(connect: Connect) -> None:
+    db = connect()
+    too_long = override_settings(DURABLE={"QUEUE": "database", "LEASE_SECONDS": 10**8})
+    with too_long, pytest.raises(DataError), db.transaction():
+        pass
+    assert db.rows(PROBE) == [("a probe",)]
 
 
 def _prepared(db: PrivateDatabase) -> list[tuple[str]]:

@@ -225,3 +225,19 @@ def test_what_a_rate_still_counts_is_kept_whatever_the_retention(db: PrivateData
     later(1800)
     prune(db, 100, retention({WORKFLOW: 60.0}, default=60.0))
     assert list(Run.objects.values_list("pk", flat=True)) == [counted.pk]
+
+
+def test_a_child_that_a_rate_still_counts_keeps_its_tree(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch):
+    class Declared:
+        name, aliases, where, bounds = WORKFLOW, (), "here", Bounds(rate=Rate(1, 3600))
+
+    monkeypatch.setattr(registry, "definitions", lambda: {WORKFLOW: Declared()})
+    now = at(timedelta(0))
+    root = make_run(Status.SUCCEEDED, workflow="tests.other", finished_at=now)
+    make_run(Status.SUCCEEDED, parent_id=root.pk, root_id=root.pk, limit_key="a", started_at=now, finished_at=now)
+    make_run(Status.SUCCEEDED, workflow="tests.other", finished_at=now)
+    keep = retention({}, default=60.0)
+    later(1800)
+    assert prune(db, 100, keep).runs == 1
+    later(1801)
+    assert prune(db, 100, keep).runs == 2

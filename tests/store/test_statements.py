@@ -53,8 +53,8 @@ def test_enqueue_many_costs_what_one_costs():
 
 def test_enqueue_with_tags_and_a_key():
     workflow = doubling.using(tags=["a", "b"], idempotency_key="k")
-    # The key, the savepoint around the run and its tags, the run, the tags.
-    assert count(None, lambda: workflow.enqueue(number=1)) == expect((7, 1), (8, 1))
+    # The isolation, the key, the savepoint around the run and its tags, the run, the tags.
+    assert count(None, lambda: workflow.enqueue(number=1)) == expect((8, 1), (8, 1))
 
 
 def ten_runs() -> list[Run]:

@@ -49,13 +49,18 @@ def _is_old(d: Dialect, seconds: str) -> str:
 
 
 def find_trees(d: Dialect) -> str:
-    """Every attached member of the trees, the deepest first in each, with whether it is over and old itself."""
+    """Every attached member of the trees, the deepest first in each, with whether it is over and old itself.
+
+    ``seconds`` is how long it is kept: as its root, or for the period in which a rate counts it where that is longer.
+    """
+    seconds = "(CASE WHEN p.seconds > t.as_root THEN p.seconds ELSE t.as_root END)"
     return f"""
-        WITH RECURSIVE tree (root, id, seconds, depth, is_old) AS (
-            SELECT i.id, i.id, i.seconds, 0, 1 FROM {d.recordset("roots", "i", MEMBER)}
+        WITH RECURSIVE tree (root, id, as_root, seconds, depth, is_old) AS (
+            SELECT i.id, i.id, i.seconds, i.seconds, 0, 1 FROM {d.recordset("roots", "i", MEMBER)}
             UNION ALL
-            SELECT t.root, r.id, t.seconds, t.depth + 1, CASE WHEN {_is_old(d, "t.seconds")} THEN 1 ELSE 0 END
-            FROM tree t JOIN django_durable_run r ON r.parent_id = t.id AND NOT r.detached)
+            SELECT t.root, r.id, t.as_root, {seconds}, t.depth + 1, CASE WHEN {_is_old(d, seconds)} THEN 1 ELSE 0 END
+            FROM tree t JOIN django_durable_run r ON r.parent_id = t.id AND NOT r.detached
+            LEFT JOIN {d.recordset("periods", "p", KEEP)} ON p.workflow = r.workflow)
         SELECT root, id, seconds, is_old FROM tree ORDER BY root, depth DESC, id"""
 
 

@@ -55,20 +55,15 @@ def lock_starts(d: Dialect) -> str:
 
 
 def put_off(d: Dialect) -> str:
-    """The scheduled run of this key begins when this one would, and with its options. No row: there is none.
-
-    Where a worker takes it up meanwhile, we wait for that row and find it scheduled no more.
-    """
+    """The run ``found``, which was scheduled, begins when this one would, and with its options. No row: it is scheduled
+    no more, since a worker took it up meanwhile, or somebody cancelled it."""
     return f"""
         UPDATE django_durable_run AS r
         SET wake_at = {d.later("n.run_after")}, queue = n.queue, priority = n.priority,
             max_attempts = n.max_attempts, timeout = n.deadline_after,
             deadline_at = {d.after(d.later("n.run_after"), "n.deadline_after")}
         FROM {d.record("n", NEW_RUN)}
-        WHERE r.status = 'scheduled' AND r.id = (
-            SELECT p.id FROM django_durable_run p
-            WHERE p.limit_key = %(limit_key)s AND p.status = 'scheduled' AND p.claims = 0 AND p.parent_id IS NULL
-            ORDER BY p.id DESC LIMIT 1)
+        WHERE r.id = %(found)s AND r.status = 'scheduled'
         RETURNING {d.updated}.id"""
 
 
