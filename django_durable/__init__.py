@@ -48,6 +48,7 @@ __all__ = [
     "durable_type",
     "durable_workflow",
     "enqueue",
+    "fork_runs",
     "get_run",
     "get_workflow",
     "pause_runs",
@@ -88,6 +89,15 @@ def rerun_runs(runs: Any, *, reason: str = "", actor: str = "") -> list[RunHandl
     from .client.handle import RunHandle
 
     return [RunHandle(run_id) for run_id in verbs.rerun_runs(runs, reason=reason, actor=actor)]
+
+
+def fork_runs(runs: Any, from_step: str, *, reason: str = "", actor: str = "") -> list[RunHandle[Any]]:
+    """Start a new run for each of these, which has done what that one had before ``from_step``: the new ones. A run
+    that never came to that step is passed by."""
+    from .client import verbs
+    from .client.handle import RunHandle
+
+    return [RunHandle(run_id) for run_id in verbs.fork_runs(runs, from_step, reason=reason, actor=actor)]
 
 
 def resume_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:

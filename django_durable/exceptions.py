@@ -141,6 +141,21 @@ class RunLocked(DurableError):
         )
 
 
+class ScheduleLocked(DurableError):
+    """Another transaction that is still open holds rows of ``schedules``, each as ``workflow: name``.
+
+    Nothing of the call was done; it may be made again.
+    """
+
+    def __init__(self, schedules: Sequence[str], seconds: float) -> None:
+        self.schedules, self.seconds = list(schedules), seconds
+        more = f" (and {len(self.schedules) - 1} more)" if len(self.schedules) > 1 else ""
+        super().__init__(
+            f"Schedule {self.schedules[0]}{more} is held by another transaction that has not ended within "
+            f"{seconds:g} s. Try again when it has."
+        )
+
+
 # --- inside a workflow -----------------------------------------------------------------------
 
 
@@ -167,12 +182,14 @@ class ChildFailed(DurableError):
 
 class BranchesFailed(DurableError):
     """Base of JoinError and RaceError. ``errors`` has what each branch that failed raised, by the branch's name
-    (``type``, ``message``, ``traceback``)."""
+    (``type``, ``message``, ``traceback``; and ``cut`` where there are too many to keep all of that)."""
 
     def __init__(self, path: str, errors: dict[Any, dict[str, Any]]) -> None:
         self.path, self.errors = path, errors
         told = "; ".join(f"{name}: {error.get('type')}: {error.get('message')}" for name, error in errors.items())
-        super().__init__(f"{path!r}: {told[:2000]}")
+        cut = sum("cut" in error for error in errors.values())
+        note = f" ({cut} of {len(errors)} errors are told in brief.)" if cut else ""
+        super().__init__(f"{path!r}: {told[:2000]}{note}")
 
 
 class JoinError(BranchesFailed):
@@ -180,7 +197,15 @@ class JoinError(BranchesFailed):
 
 
 class RaceError(BranchesFailed):
-    """Every branch of a ``race`` failed."""
+    """Every branch of a ``race`` failed, or the result of the first that did not cannot be stored."""
+
+
+class BlockFailed(DurableError):
+    """What a ``try_block`` made data of, as an error again: ``error`` has ``type``, ``message``, ``traceback``."""
+
+    def __init__(self, path: str, error: dict[str, Any]) -> None:
+        self.path, self.error = path, error
+        super().__init__(f"{path!r}: {error.get('type')}: {error.get('message')}")
 
 
 class LoopLimit(DurableError):
@@ -279,6 +304,15 @@ class InvalidName(DurableError, ValueError):
     def __init__(self, what: str, name: object, reason: str) -> None:
         self.what, self.name, self.reason = what, name, reason
         super().__init__(f"{what} {str(name)[:80]!r}: {reason}")
+
+
+class InvalidKey(InvalidName, TypeError):
+    """A ``key`` whose text may be another one in the next replay, such as that of an object or of a set."""
+
+    def __init__(self, key: object) -> None:
+        kind = type(key).__name__
+        reason = f"the text of a {kind} may be another one in the next replay. Pass an id, or a string."
+        super().__init__("key", f"<{kind}>", reason)
 
 
 class ContextMisuse(DurableError):

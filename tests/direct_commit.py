@@ -5,7 +5,8 @@ from __future__ import annotations
 from asgiref.sync import sync_to_async
 
 from django_durable.core.flow.lease import Lease
-from django_durable.core.journal.journal import Inbox, Write
+from django_durable.core.journal.inbox import Inbox
+from django_durable.core.journal.journal import Write
 from django_durable.executor.undisturbed import undisturbed
 from django_durable.store.claiming import load_news
 from django_durable.store.committing import write_batch

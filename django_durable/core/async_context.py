@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import wraps
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
 from uuid import UUID
 
 from .facts import Facts, Startable, step_options
 from .flow.effects import Decisions
 from .flow.flow import Flow
+from .flow.unawaited import Unawaited
 from .kinds import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
 from .kinds.events import Event, wait_for_events
 from .kinds.polls import Pending
@@ -20,12 +22,25 @@ from .retries import Retry
 T = TypeVar("T")
 D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
+C = TypeVar("C", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class AsyncDrive(Protocol):
     """Executes what a flow decides and returns its value, on an event loop."""
 
+    unawaited: Unawaited
+
     def __call__(self, decisions: Decisions[Any]) -> Awaitable[Any]: ...
+
+
+def _awaited(make: C) -> C:
+    """A call that the line notices as soon as it is made: nothing of a coroutine runs that is never awaited."""
+
+    @wraps(make)
+    def call(self: AsyncContext, *args: Any, **kw: Any) -> Any:
+        return self._unawaited.add(make(self, *args, **kw))
+
+    return cast(C, call)
 
 
 class AsyncContext(Facts):
@@ -34,6 +49,7 @@ class AsyncContext(Facts):
     def __init__(self, flow: Flow, drive: AsyncDrive) -> None:
         super().__init__(flow)
         self._drive = drive
+        self._unawaited = drive.unawaited
 
     @overload
     async def step(
@@ -43,7 +59,7 @@ class AsyncContext(Facts):
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         ephemeral: bool = False,
         compensate: Callable[[T], Any] | None = None,
     ) -> T: ...
@@ -55,28 +71,34 @@ class AsyncContext(Facts):
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[T], Any] | None = None,
     ) -> T: ...
-    async def step(
+    def step(
         self,
         name: str,
         fn: Callable[[*Ts], Any],
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[Any], Any] | None = None,
         **later: Any,
     ) -> Any:
         """As ``Context.step``; ``fn`` may be a coroutine function or a plain one (run in the run's thread)."""
-        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, later)
-        return await self._drive(step(self._flow, path, fn, args, options))
+        # Not by the decorator: to hand on the arguments of every step would take longer than to take note of it.
+        call = self._step(name, fn, args, key, retry, timeout, atomic, ephemeral, compensate, later)
+        return self._unawaited.add(call)
 
+    async def _step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], key: object, *options: Any) -> Any:
+        path = self._path(name, key)
+        return await self._drive(step(self._flow, path, fn, args, step_options(*options)))
+
+    @_awaited
     async def try_step(
         self,
         name: str,
@@ -84,7 +106,7 @@ class AsyncContext(Facts):
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[Any], Any] | None = None,
@@ -93,24 +115,28 @@ class AsyncContext(Facts):
         path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, {})
         return cast(Outcome, await self._drive(tries.try_step(step(self._flow, path, fn, args, options))))
 
+    @_awaited
     async def try_block(
         self, name: str, fn: Callable[[AsyncContext], Awaitable[Any]], *, key: object = None
     ) -> Outcome:
         """As ``Context.try_block``."""
         return cast(Outcome, await self._drive(tries.try_block(self._flow, self._path(name, key), fn)))
 
+    @_awaited
     async def join(
         self, name: str, branches: Mapping[str, Callable[[AsyncContext], Awaitable[Any]]], *, key: object = None
     ) -> dict[str, Any]:
         """As ``Context.join``."""
         return cast("dict[str, Any]", await self._drive(joins.join(self._flow, self._path(name, key), branches)))
 
+    @_awaited
     async def race(
         self, name: str, branches: Mapping[str, Callable[[AsyncContext], Awaitable[Any]]], *, key: object = None
     ) -> tuple[str, Any]:
         """As ``Context.race``."""
         return cast("tuple[str, Any]", await self._drive(races.race(self._flow, self._path(name, key), branches)))
 
+    @_awaited
     async def map(
         self,
         name: str,
@@ -124,6 +150,7 @@ class AsyncContext(Facts):
         path = self._path(name, key)
         return cast("list[Any]", await self._drive(self._map(path, work, items, max_parallel)))
 
+    @_awaited
     async def loop(
         self,
         name: str,
@@ -138,18 +165,22 @@ class AsyncContext(Facts):
         path = self._path(name, key)
         return await self._drive(loops.loop(self._flow, path, fn, state, history, max_iterations))
 
+    @_awaited
     async def rollback_checkpoint(self, name: str, *, key: object = None) -> None:
         """As ``Context.rollback_checkpoint``."""
         await self._drive(checkpoints.checkpoint(self._flow, self._path(name, key)))
 
+    @_awaited
     async def sleep(self, name: str, duration: timedelta | float, *, key: object = None) -> None:
         """As ``Context.sleep``."""
         sleeps.sleep(self._flow, self._path(name, key), duration)
 
+    @_awaited
     async def sleep_until(self, name: str, when: datetime, *, key: object = None) -> None:
         """As ``Context.sleep_until``."""
         sleeps.sleep_until(self._flow, self._path(name, key), when)
 
+    @_awaited
     async def wait_for_event(
         self,
         name: str,
@@ -161,9 +192,10 @@ class AsyncContext(Facts):
     ) -> events.Event | D:
         """As ``Context.wait_for_event``."""
         path = self._path(name, key)
-        decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
+        decisions = events.wait_for_event(self._flow, path, name if event is None else event, timeout, default)
         return cast("events.Event | D", await self._drive(decisions))
 
+    @_awaited
     async def wait_for_events(
         self,
         name: str,
@@ -199,6 +231,7 @@ class AsyncContext(Facts):
         retry: Retry | None = None,
         key: object = None,
     ) -> T: ...
+    @_awaited
     async def poll(
         self,
         name: str,
@@ -212,13 +245,15 @@ class AsyncContext(Facts):
         """As ``Context.poll``; ``fn`` may be a coroutine function or a plain one (run in the run's thread)."""
         return await self._drive(polls.poll(self._flow, self._path(name, key), fn, every, timeout, retry))
 
+    @_awaited
     async def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """As ``Context.run_workflow``."""
-        make = self._make_child(workflow, args, kw)
-        return await self._drive(children.run_child(self._flow, self._path(name, workflow.child_key), make))
+        key, make = self._child("run_workflow", workflow, args, kw)
+        return await self._drive(children.run_child(self._flow, self._path(name, key), make))
 
+    @_awaited
     async def start_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> UUID:
         """As ``Context.start_workflow``."""
-        make = self._make_child(workflow, args, kw)
-        decisions = children.start_child(self._flow, self._path(name, workflow.child_key), make)
+        key, make = self._child("start_workflow", workflow, args, kw)
+        decisions = children.start_child(self._flow, self._path(name, key), make)
         return cast(UUID, await self._drive(decisions))

@@ -42,7 +42,7 @@ class Context(Facts):
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[T], Any] | None = None,
@@ -59,7 +59,7 @@ class Context(Facts):
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[Any], Any] | None = None,
@@ -138,7 +138,7 @@ class Context(Facts):
     ) -> events.Event | D:
         """The next event sent to this run under ``event`` (default: ``name``); EventTimeout or ``default`` in vain."""
         path = self._path(name, key)
-        decisions = events.wait_for_event(self._flow, path, event or name, timeout, default)
+        decisions = events.wait_for_event(self._flow, path, name if event is None else event, timeout, default)
         return cast("events.Event | D", self._drive(decisions))
 
     def wait_for_events(
@@ -174,10 +174,10 @@ class Context(Facts):
 
     def run_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> Any:
         """Start a child run, wait for it without holding a slot, return its value or raise ChildFailed."""
-        make = self._make_child(workflow, args, kw)
-        return self._drive(children.run_child(self._flow, self._path(name, workflow.child_key), make))
+        key, make = self._child("run_workflow", workflow, args, kw)
+        return self._drive(children.run_child(self._flow, self._path(name, key), make))
 
     def start_workflow(self, name: str, workflow: Startable, /, *args: Any, **kw: Any) -> UUID:
         """Start a child run and go on; its id."""
-        make = self._make_child(workflow, args, kw)
-        return cast(UUID, self._drive(children.start_child(self._flow, self._path(name, workflow.child_key), make)))
+        key, make = self._child("start_workflow", workflow, args, kw)
+        return cast(UUID, self._drive(children.start_child(self._flow, self._path(name, key), make)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
@@ -31,7 +31,7 @@ class Startable(Protocol):
 
 def step_options(
     retry: Retry | None,
-    timeout: float | None,
+    timeout: timedelta | float | None,
     atomic: bool,
     ephemeral: bool,
     compensate: Callable[[Any], Any] | None,
@@ -42,7 +42,8 @@ def step_options(
         raise TypeError(f"step() has no option {', '.join(sorted(later))} in this version.")
     if retry is None and timeout is None and compensate is None and not atomic and not ephemeral:
         return PLAIN
-    return StepOptions(retry, timeout, atomic, ephemeral, compensate)
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    return StepOptions(retry, seconds, atomic, ephemeral, compensate)
 
 
 class Facts:
@@ -121,9 +122,25 @@ class Facts:
         # Before the call is under way: the items may come from a generator that uses ctx.
         given = list(items)
         if isinstance(work, Startable):
+            if work.child_key is not None:
+                raise TypeError(f"Map {path!r} tells its children apart by their numbers: leave using(key=…) out.")
             makes = [self._make_child(work, (item,), {}) for item in given]
-            return maps.map_children(self._flow, path, makes, max_parallel)
+            return maps.map_children(self._flow, path, given, makes, max_parallel)
+        if not callable(work):
+            raise TypeError(f"Map {path!r} takes a function or a workflow, not {work!r}.")
         return maps.map_steps(self._flow, path, work, given, max_parallel)
+
+    def _child(
+        self, call: str, workflow: Startable, args: tuple[Any, ...], kw: dict[str, Any]
+    ) -> tuple[object, children.MakeRun]:
+        """The ``key`` of the child, and what makes it. Raises TypeError for what is no workflow."""
+        given: Any = workflow
+        if not isinstance(given, Startable):
+            raise TypeError(
+                f"{call} takes what @durable_workflow makes of a function, or its using(…), not {given!r}. "
+                "get_workflow(name) finds a workflow by its name."
+            )
+        return workflow.child_key, self._make_child(workflow, args, kw)
 
     def _make_child(self, workflow: Startable, args: tuple[Any, ...], kw: dict[str, Any]) -> children.MakeRun:
         return lambda path: workflow.new_child(self._flow.run, path, args, kw)

@@ -26,6 +26,8 @@ class Definition(Protocol):
     @property
     def bounds(self) -> Bounds | None: ...
 
+    def limit_key(self, text: str) -> str | None: ...
+
 
 _unnamed: list[Definition] = []
 _named: dict[str, Definition] = {}

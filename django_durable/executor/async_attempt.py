@@ -21,7 +21,7 @@ async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commi
     A task that is cancelled in here hands its run back, once the run's code has come to its end.
     """
     attempt = Attempt(claim, workflow)
-    token = enter_run(claim.run_id)
+    token = enter_run(attempt.flow)
     try:
         outcome = await _work(attempt, commit)
         write = attempt.last_write(outcome)

@@ -73,7 +73,7 @@ class Calls:
     def _refuse(self, name: str) -> None:
         flow, line = self._flow, executing_line()
         if threading.get_ident() != self._thread:
-            refuse_other_thread(self._thread, name)
+            refuse_other_thread(self._flow, self._thread, name)
         if self.are_ending:
             raise Unwind
         if line is not None and line is not flow:

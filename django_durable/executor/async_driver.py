@@ -27,10 +27,12 @@ from ..core.flow.effects import (
 )
 from ..core.flow.executing import enter_line, leave_line
 from ..core.flow.flow import Flow
+from ..core.flow.unawaited import Unawaited
 from .async_calls import Calls
 from .async_steps import AsyncSteps
 from .branch_tasks import BranchTasks
 from .commit import Commit, heed
+from .misuse import not_awaited
 
 
 class AsyncDriver:
@@ -49,6 +51,7 @@ class AsyncDriver:
         self._attempt: asyncio.Task[Any] | None = parent._attempt if parent is not None else asyncio.current_task()
         self._calls: Calls = Calls(flow, self._attempt, parent._calls if parent is not None and not is_beside else None)
         self._steps = AsyncSteps(flow, commit, self._calls)
+        self.unawaited = Unawaited()
         self._tasks: BranchTasks = parent._tasks if parent is not None else BranchTasks()
         self._begun: set[Flow] = set()
         """Branches of this line, as long as nobody has been told of their ends."""
@@ -62,22 +65,29 @@ class AsyncDriver:
         self._calls.interrupt()
 
     async def run(self, body: Callable[[], Awaitable[Any]]) -> Any:
-        """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends, and
-        CancelledError where the worker has cancelled the attempt, whatever the body made of that.
+        """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends, or was not
+        begun, and CancelledError where the worker has cancelled the attempt, whatever the body made of that.
         """
         self._calls.enter()
         try:
-            return await body()
+            value = await body()
         finally:
-            await self._end()
+            forgotten = await self._end()
+        # What raises, or unwinds, may do so before it comes to await what it has made: only a return has forgotten it.
+        if forgotten is not None and self._flow.outcome is None:
+            self._flow.refuse(not_awaited(forgotten))
+        return value
 
-    async def _end(self) -> None:
+    async def _end(self) -> str | None:
+        """The name of a call that was made and is not begun."""
         try:
             await self._calls.settle()
         finally:
+            forgotten = self.unawaited.end()
             await self._end_branches()
         if self.is_interrupted:
             raise asyncio.CancelledError
+        return forgotten
 
     async def _end_branches(self) -> None:
         """Branches that have lost a race are left to the lines around; the function's own line waits for all."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ..conf import durable_settings
-from ..core.flow.abandoning import leave_waits
+from ..core.flow.abandoning import leave_all, leave_waits
 from ..core.flow.effects import Decisions
 from ..core.flow.flow import Flow
 from ..core.flow.run_info import RunInfo
-from ..core.journal.culprits import JOURNALED, culprits_of, place_of
+from ..core.flow.scopes import Body
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import (
     Blocked,
@@ -35,34 +34,24 @@ from ..core.kinds.compensation import owes, owes_losers, settle_losers, undo_los
 from ..core.kinds.steps import step
 from ..core.names import ON_FAILURE
 from ..core.payloads.codec import decode
-from ..core.payloads.failures import describe
-from ..core.retries import retry_delay
 from ..core.unwinding import Unwind
 from ..exceptions import (
-    ContextMisuse,
     InvalidInput,
-    InvalidName,
-    JournalFull,
     PayloadError,
     PayloadUndecodable,
     RunCancelled,
     RunFailed,
     StepFailed,
-    StepNameReused,
     SuspensionSwallowed,
 )
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
+from .failing import told, tried_again
 
 logger = logging.getLogger("django_durable.executor")
 
-HOPELESS = (ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused)
-"""Errors that a replay of the same code and journal can only meet again."""
-
 UNVISITED_MAX = 100
 """Paths that are kept of what a run did not come to: enough for a person to see what has changed."""
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Attempt:
@@ -114,21 +103,23 @@ class Attempt:
             # The workflow may have lost its hook since; the step is then a no-op, and the failure stands.
             hook = self.workflow.options.on_failure or _no_hook
             return partial(drive, step(self.flow, ON_FAILURE, hook, (failure,)))
-        args, kwargs = self._read_input()
+        function = self._function()
         if self.is_compensating:
             stands = self.claim.pending_error is None and not self.workflow.options.compensate_on_cancel
             undo = undo_losers if stands else undo_run
-            return partial(drive, undo(self.flow, lambda ctx: self.workflow.fn(ctx, *args, **kwargs)))
-        return partial(self.workflow.fn, ctx, *args, **kwargs)
+            return partial(drive, undo(self.flow, function))
+        return partial(function, ctx)
 
-    def _read_input(self) -> Call:
+    def _function(self) -> Body:
+        """The workflow's function, with an input of its own: code may change what it is given."""
         try:
             if self.claim.input is None:
                 raise PayloadUndecodable("the input is gone")
-            return self.workflow.signature.read(self.claim.workflow, self.claim.input)
+            args, kwargs = self.workflow.signature.read(self.claim.workflow, self.claim.input)
         except (PayloadUndecodable, InvalidInput) as error:
             # It fitted when the run was started: a fault of the deployment.
             self.flow.end(Blocked(BlockReason.UNDECODABLE, str(error)))
+        return lambda ctx: self.workflow.fn(ctx, *args, **kwargs)
 
     def _failure(self) -> RunFailed:
         """What the run will end with, and ``on_failure`` is told."""
@@ -176,7 +167,8 @@ class Attempt:
             return self._stamped(Cancelled())
         if isinstance(error, PayloadUndecodable):
             return self._stamped(Blocked(BlockReason.UNDECODABLE, str(error)))
-        return self._again(error) or self._final(error)
+        again = tried_again(self.claim, self.workflow.options.retry, error)
+        return again or self._final(error)
 
     def interrupted(self) -> Outcome:
         """The outcome after the worker cancelled the task: what the lease says, else handed back unharmed."""
@@ -192,15 +184,15 @@ class Attempt:
         """Whether there is something to settle before ``outcome`` may stand."""
         match outcome:
             case Lost() | Released() | Paused() | Blocked() | Ending(phase=Phase.COMPENSATING):
-                # Left to others, or to the claim that undoes everything.
+                # The next claim finds in the journal what is owed.
                 return False
             case _:
-                return bool(self.flow.losers)
+                return bool(self.flow.losers) or (self.claim.phase == Phase.FORWARD and owes_losers(self.flow))
 
-    def settling(self) -> Decisions[Any]:
+    def settling(self) -> Decisions[None]:
         """To be driven after the function has ended, whatever way."""
         self.flow.outcome = None
-        return settle_losers(self.flow)
+        return settle_losers(self.flow, self._function())
 
     def settled(self, outcome: Outcome, error: BaseException | None = None) -> Outcome:
         """The outcome, where it was ``outcome`` before the losers were settled, which raised ``error``."""
@@ -222,36 +214,21 @@ class Attempt:
 
     def last_write(self, outcome: Outcome) -> Write | None:
         """What is left to be committed, with the outcome; None where the run is somebody else's."""
-        if isinstance(outcome, Suspended | Retried):
-            leave_waits(self.flow, outcome.paths if isinstance(outcome, Suspended) else ())
+        match outcome:
+            case Suspended():
+                leave_waits(self.flow, outcome.paths)
+            case Retried():
+                leave_waits(self.flow)
+            case Completed():
+                leave_all(self.flow)
         write = self.flow.close()
         write.outcome = outcome
         return None if isinstance(outcome, Lost) else write
 
     # --- outcomes ------------------------------------------------------------------------------
 
-    def _again(self, error: BaseException) -> Retried | None:
-        if _is_final(error):
-            return None
-        retry, attempt = self.workflow.options.retry, self.claim.attempt
-        allowed = self.claim.max_attempts or retry.max_attempts
-        # ``using(max_attempts=…)`` replaces the policy's count, so the policy is asked as if at its first attempt.
-        if (
-            self.claim.phase != Phase.FORWARD
-            or attempt >= allowed
-            or not retry.allows(error, min(attempt, retry.max_attempts - 1))
-        ):
-            return None
-        delay = retry_delay(retry, error, attempt, random.random)
-        return Retried(describe(error), attempt + 1, delay)
-
     def _final(self, error: BaseException) -> Outcome:
-        described = describe(error)
-        if place := place_of(error):
-            described["step"] = place
-        if culprits := culprits_of(error):
-            described["culprits"] = culprits
-        return self._failed(described)
+        return self._failed(told(error))
 
     def _failed(self, described: dict[str, Any]) -> Outcome:
         if self.claim.phase == Phase.FORWARD and owes(self.flow):
@@ -282,12 +259,6 @@ class Attempt:
                 return Blocked(reason, text, self.workflow.fingerprint)
             case _:
                 return outcome
-
-
-def _is_final(error: BaseException) -> bool:
-    """Whether trying the run again is of no use; a group (of a TaskGroup) is as hopeless as any error in it."""
-    final = (*JOURNALED, *HOPELESS)
-    return isinstance(error, final) or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
 
 
 def _not_visited(paths: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from ..core.flow.flow import Flow
 from ..core.flow.lease import Lease
-from ..core.journal.journal import Inbox, Write
+from ..core.journal.inbox import Inbox
+from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost
 from ..store.receipts import Receipt
 

@@ -10,12 +10,14 @@ from ..core.flow.flow import Flow
 from ..exceptions import ContextMisuse
 
 
-def refuse_other_thread(own: int, name: str) -> None:
-    """Raise ContextMisuse in any thread but ``own``, the one that the workflow's function runs in."""
+def refuse_other_thread(flow: Flow, own: int, name: str) -> None:
+    """Fail the run in any thread but ``own``, the one that the line's code runs in: nobody may look after a thread."""
     if threading.get_ident() != own:
-        raise ContextMisuse(
-            f"ctx was used in another thread than the workflow's own, at {name!r}. "
-            "Threads belong inside a step; call ctx from the workflow's function."
+        flow.refuse(
+            ContextMisuse(
+                f"ctx was used in another thread than the workflow's own, at {name!r}. "
+                "Threads belong inside a step; call ctx from the workflow's function."
+            )
         )
 
 
@@ -43,6 +45,11 @@ def left_under_way(name: str) -> ContextMisuse:
     return ContextMisuse(
         f"The workflow's function ended while its ctx call {name!r} was under way. Await each ctx call."
     )
+
+
+def not_awaited(name: str) -> ContextMisuse:
+    """The error of a call that was made, and never begun."""
+    return ContextMisuse(f"The ctx call {name!r} was not awaited, so nothing of it was done. Await each ctx call.")
 
 
 def cut_short(name: str) -> ContextMisuse:

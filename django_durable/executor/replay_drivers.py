@@ -23,6 +23,7 @@ from ..core.flow.effects import (
 )
 from ..core.flow.executing import enter_line, leave_line
 from ..core.flow.flow import Flow
+from ..core.flow.unawaited import Unawaited
 from ..core.journal.outcomes import Stopped
 from ..core.probing import Probe
 
@@ -74,6 +75,10 @@ class ReplayDriver:
 
 class AsyncReplayDriver(ReplayDriver):
     """For ``async def`` workflows."""
+
+    def __init__(self, flow: Flow, around: ReplayDriver | None = None) -> None:
+        super().__init__(flow, around)
+        self.unawaited = Unawaited()
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Answer = None

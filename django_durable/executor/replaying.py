@@ -26,10 +26,10 @@ from ..core.payloads.failures import describe, short
 from ..core.probing import Probe
 from ..exceptions import InvalidInput, PayloadUndecodable, RunCancelled, SuspensionSwallowed
 from ..workflows.definition import Workflow
-from .attempt import Call
 from .replay_drivers import AsyncReplayDriver, ReplayDriver
 
 Workflows = Mapping[str, Workflow[Any, Any]]
+Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Reason(StrEnum):
@@ -38,7 +38,7 @@ class Reason(StrEnum):
     UNKNOWN_WORKFLOW = "unknown_workflow"
     UNDECODABLE = "undecodable"
     DIVERGED = "diverged"
-    """An entry of another kind, a map of another length: the run would be blocked."""
+    """An entry of another kind, a map of other items: the run would be blocked."""
     NEW_CALL = "new_call"
     """The code comes to something new where the journal goes on with something else."""
     UNVISITED = "unvisited"
@@ -95,7 +95,7 @@ class _Replay:
         self._flow = _probe(recorded, workflow)
 
     def run(self) -> Divergence | None:
-        token = enter_run(self._recorded.run_id)
+        token = enter_run(self._flow)
         try:
             if self._workflow.is_async:
                 asyncio.run(self._arun())

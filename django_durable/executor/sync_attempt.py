@@ -18,7 +18,7 @@ from .sync_driver import SyncDriver
 def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit, branches: Branches = NO_THREADS) -> Outcome:
     """Replay and go on from there; the outcome, which has been made durable (unless it is ``Lost``)."""
     attempt = Attempt(claim, workflow)
-    token = enter_run(claim.run_id)
+    token = enter_run(attempt.flow)
     try:
         drive = SyncDriver(attempt.flow, commit, branches)
         outcome = _perform(attempt, drive)

@@ -72,7 +72,7 @@ class SyncDriver:
         if line is not None and line is not self._flow:
             refuse_outer_context(self._flow, name, self._name)
         if threading.get_ident() != self._thread:
-            refuse_other_thread(self._thread, name)
+            refuse_other_thread(self._flow, self._thread, name)
         if self._flow.outcome is None:
             refuse_open_transaction(self._outer)
         self._name = name

@@ -8,7 +8,8 @@ from asgiref.sync import sync_to_async
 
 from ..core.flow.executing import outside_run
 from ..core.flow.lease import Lease
-from ..core.journal.journal import Entry, Inbox, Write
+from ..core.journal.inbox import Inbox
+from ..core.journal.journal import Entry, Write
 from ..core.unwinding import Unwind
 from ..executor.undisturbed import undisturbed
 from ..store.claiming import Claim, load_news

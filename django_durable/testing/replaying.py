@@ -12,7 +12,7 @@ from ..core.journal.states import BlockReason, EntryStatus, Phase
 from ..store.claiming import Claim
 from .errors import NotDeterministic
 from .interrupting import Fate, Interruption, interrupting
-from .watching import Watch, Way, way_of
+from .watching import Watch, Way, is_item, way_through
 
 
 class Replays(Interruption):
@@ -32,13 +32,13 @@ class Replays(Interruption):
         known = (claim.run_id, claim.attempt)
         if known in self._ways:
             return self._ways[known]
-        entries = sorted(claim.journal.entries.values(), key=lambda entry: entry.seq)
+        entries = claim.journal.entries
         # Written before our time. A later attempt, or a run that failed and was resumed, may rightly go elsewhere.
-        is_plain = claim.attempt == 1 and all(entry.status != EntryStatus.FAILED for entry in entries)
-        return way_of(entry.path for entry in entries) if is_plain else None
+        is_plain = claim.attempt == 1 and all(entry.status != EntryStatus.FAILED for entry in entries.values())
+        return way_through(entries) if is_plain else None
 
     def asked(self, claim: Claim, path: str) -> Fate:
-        if self._watch is None:
+        if self._watch is None or is_item(path, claim.journal.entries):
             return Fate.ALIVE
         self._watch.asked(path)
         return self._judge()

@@ -22,7 +22,8 @@ from django.db.utils import Error
 
 from ..core import clock
 from ..core.flow.lease import Lease
-from ..core.journal.journal import Inbox, Write
+from ..core.journal.inbox import Inbox
+from ..core.journal.journal import Write
 from ..store.claiming import load_news
 from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt

@@ -52,6 +52,8 @@ def test_sigterm_leaves_no_lease() -> None:
     worker.signal(signal.SIGTERM)
     # What comes to its next step is handed back while another run's step still goes on.
     wait_until(lambda: Run.objects.filter(status="queued").count() == len(busy), 5, "runs to be handed back")
+    # A child that has not heard of it yet may well take another run.
+    wait_until(lambda: worker.log.count("draining worker=") == 2, 5, "both children to drain")
     assert worker.running
     untouched = faults.plodding.enqueue(1, 0)
     open_gate(gate)

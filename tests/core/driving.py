@@ -26,15 +26,16 @@ from django_durable.core.flow.effects import (
     Spawn,
     Stop,
 )
-from django_durable.core.flow.executing import enter_line, leave_line
+from django_durable.core.flow.executing import enter_line, enter_run, leave_line, leave_run
 from django_durable.core.flow.flow import Flow
 from django_durable.core.flow.lease import Lease
 from django_durable.core.flow.run_info import RunInfo
 from django_durable.core.flow.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.ids import uuid7
-from django_durable.core.journal.journal import ChildState, Entry, MemoryJournal, NewRun, SentEvent, Write
-from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Suspended
-from django_durable.core.kinds.compensation import undo_run
+from django_durable.core.journal.inbox import ChildState, SentEvent
+from django_durable.core.journal.journal import Entry, MemoryJournal, NewRun, Write
+from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Paused, Suspended, together
+from django_durable.core.kinds.compensation import settle_losers, undo_run
 from django_durable.core.kinds.notes import merged
 from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.payloads.failures import describe
@@ -77,10 +78,13 @@ class World:
     notes: str | None = None
     crash_after: set[int] = field(default_factory=set)
     """The process dies right after these many commits."""
+    pause_after: set[int] = field(default_factory=set)
+    """A pause is asked for right after these many commits; ``run`` goes on from it."""
     crash_before: int | None = None
     """The process dies instead of making this commit."""
     lease: Lease = field(default_factory=lambda: Lease(RUN_ID, TOKEN, ends=float("inf")))
     flow: Flow = field(init=False)
+    _line: Line = field(init=False)
     error: BaseException | None = None
     """What the function raised in the latest attempt, where that and nothing else ended it."""
     attempts: int = 0
@@ -89,8 +93,9 @@ class World:
     pick: Callable[[list[Spawn]], Spawn] = field(default=lambda spawned: spawned[0])
     """Which branch runs next."""
 
-    def attempt(self, body: Body) -> Outcome:
-        """Call ``body`` from the top, as a claim does; its outcome is committed."""
+    def attempt(self, body: Body, *, settles: bool = True) -> Outcome:
+        """Call ``body`` from the top, as a claim does; its outcome is committed. ``settles``: what losers of races have
+        done is undone first."""
         self.attempts += 1
         self.error = None
         journal = MemoryJournal(deepcopy(self.entries), list(self.events), dict(self.children), now=lambda: self.now)
@@ -105,6 +110,8 @@ class World:
         )
         self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
         outcome = self._call(body)
+        if settles and isinstance(outcome, Completed | Suspended):
+            outcome = self._settle(body, outcome)
         if not isinstance(outcome, Lost):
             write = self.flow.take_pending()
             write.outcome = outcome
@@ -115,7 +122,7 @@ class World:
         """Undo what the run has done, as the attempts of its compensating phase do; the errors by path."""
         for _ in range(50):
             try:
-                outcome = self.attempt(lambda ctx: self._undo(body))
+                outcome = self.attempt(lambda ctx: self._undo(body), settles=False)
             except Crash:
                 continue
             if isinstance(outcome, Completed):
@@ -131,9 +138,10 @@ class World:
         return self.drive(undo_run(self.flow, body))
 
     def _call(self, body: Body) -> Outcome:
+        token = enter_run(self.flow)
         try:
-            line = Line(self, self.flow)
-            value = body(Context(self.flow, line))
+            self._line = Line(self, self.flow)
+            value = body(Context(self.flow, self._line))
         except Crash:
             raise
         except BaseException as error:
@@ -141,7 +149,20 @@ class World:
                 self.error = error
                 return Failed(describe(error))
             return self.flow.outcome
+        finally:
+            leave_run(token)
         return self.flow.outcome or Completed(encode(value))
+
+    def _settle(self, body: Body, outcome: Completed | Suspended) -> Outcome:
+        self.flow.outcome = None
+        try:
+            self._line(settle_losers(self.flow, body))
+        except Unwind:
+            second = self.flow.outcome
+            assert second is not None
+            both = isinstance(outcome, Suspended) and isinstance(second, Suspended)
+            return together([outcome, second], outcome.waiting_on) if both else second
+        return outcome
 
     def drive(self, decisions: Decisions[Any]) -> Any:
         return Line(self, self.flow)(decisions)
@@ -171,6 +192,8 @@ class World:
             self.children[child.parent_path] = ChildState(child.id, "queued")
         self.progress = write.progress or self.progress
         self.notes = merged(self.notes, write.notes) if write.notes else self.notes
+        if len(self.commits) in self.pause_after:
+            self.lease.pause_requested = True
         if len(self.commits) in self.crash_after:
             raise Crash
 
@@ -183,6 +206,9 @@ class World:
             try:
                 outcome = self.attempt(body)
             except Crash:
+                continue
+            if isinstance(outcome, Paused):
+                self.lease.pause_requested = False
                 continue
             if not isinstance(outcome, Suspended):
                 return outcome

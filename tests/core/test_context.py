@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -264,10 +265,13 @@ def test_annotations_are_bounded_and_survive_what_cannot_be_read() -> None:
 
 
 def test_progress_of_no_use() -> None:
-    world = World()
-    unfit: Any = object()
-    world.attempt(lambda ctx: ctx.progress(unfit))
-    assert isinstance(world.error, PayloadError)
+    unfit: Any
+    for unfit in (object(), "1", True, None, float("nan"), float("inf")):
+        for call in (lambda ctx, it=unfit: ctx.progress(it), lambda ctx, it=unfit: ctx.progress(1, it or "0")):
+            world = World()
+            world.attempt(call)
+            assert isinstance(world.error, TypeError | ValueError) and "of progress()" in str(world.error)
+            assert world.progress is None
 
 
 # --- cancellation between steps --------------------------------------------------------------
@@ -322,8 +326,55 @@ def test_both_faces_offer_the_same() -> None:
         "wait_for_events",
     }
     for name, function in plain.items():
-        assert inspect.iscoroutinefunction(awaited[name]), name
+        assert name == "step" or inspect.iscoroutinefunction(inspect.unwrap(awaited[name])), name
         one, other = inspect.signature(function), inspect.signature(awaited[name])
         assert [(p.name, p.kind, p.default) for p in one.parameters.values()] == [
             (p.name, p.kind, p.default) for p in other.parameters.values()
         ], name
+
+
+# --- what no call can be made with -----------------------------------------------------------
+
+NOTHING: Any = 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ctx: ctx.step("a", NOTHING),
+        lambda ctx: ctx.try_step("a", NOTHING),
+        lambda ctx: ctx.step("a", ctx.told, retry=NOTHING),
+        lambda ctx: ctx.step("a", ctx.told, timeout="1"),
+        lambda ctx: ctx.step("a", ctx.told, timeout=True),
+        lambda ctx: ctx.poll("a", ctx.told, every=1, retry=NOTHING),
+        lambda ctx: ctx.map("a", NOTHING, [1]),
+        lambda ctx: ctx.map("a", Pack(key=1), [1]),
+        lambda ctx: ctx.try_block("a", NOTHING),
+        lambda ctx: ctx.run_workflow("a", "shop.pack"),
+        lambda ctx: ctx.start_workflow("a", ctx.told),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(call: Any) -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def body(ctx: Any) -> Any:
+        ctx.told = lambda: 1
+        return call(ctx)
+
+    world.run(body)
+    assert isinstance(world.error, TypeError) and re.search("takes|must be|leave", str(world.error))
+    assert (world.performed, world.entries) == ([], {})
+
+
+def test_an_event_without_a_name_is_not_that_of_the_wait() -> None:
+    world = World()
+    world.send("packed")
+    world.run(lambda ctx: ctx.wait_for_event("packed", event=""))
+    assert isinstance(world.error, InvalidName)
+
+
+def test_a_step_s_time_out_may_be_a_timedelta() -> None:
+    seen: list[Any] = []
+    world = World()
+    world.value(lambda ctx: ctx.step("a", lambda: seen.append(1), timeout=timedelta(minutes=1)))
+    assert seen == [1]

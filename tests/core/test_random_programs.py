@@ -52,6 +52,21 @@ NODES: st.SearchStrategy[Node] = st.recursive(
 )
 
 
+def scopes_around(inner: st.SearchStrategy[Program]) -> st.SearchStrategy[Node]:
+    return st.one_of(
+        st.tuples(st.just("join"), st.tuples(inner).map(list)),
+        st.tuples(st.just("race"), inner, st.just([]), st.just(0)),
+        st.tuples(st.just("loop"), inner, st.integers(1, 3), st.integers(0, 2)),
+        st.tuples(st.just("block"), inner, st.booleans()),
+    )
+
+
+UNDOABLE: st.SearchStrategy[Program] = programs(LEAVES).map(lambda program: [("undoable",), *program])
+RACES = st.tuples(st.just("race"), programs(LEAVES), st.lists(UNDOABLE, min_size=1, max_size=2), st.integers(0, 2))
+RACES_WITHIN: st.SearchStrategy[Program] = st.tuples(scopes_around(st.tuples(RACES).map(list)), NODES).map(list)
+"""What a loser did has to be undone when the scope around its race is long over."""
+
+
 class Never(BaseException):
     """A plain execution waits for what does not come."""
 
@@ -223,16 +238,22 @@ class Plain:
         return done.value
 
 
+CRASHES = st.one_of(st.sets(st.integers(1, 60), max_size=12), st.just(set(range(1, 400))))
+
+
 @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(programs(NODES), st.sets(st.integers(1, 60), max_size=12), st.integers(0, 2**32))
+@given(
+    st.one_of(programs(NODES), RACES_WITHIN), CRASHES, st.sets(st.integers(1, 60), max_size=6), st.integers(0, 2**32)
+)
 def test_a_program_comes_out_as_if_nothing_died_and_does_everything_once(
-    program: Program, crashes: set[int], seed: int
+    program: Program, crashes: set[int], pauses: set[int], seed: int
 ) -> None:
     plain, lost = Shop(), []
     expected = execute(Plain(plain, lost), plain, program)
 
     shop = Shop()
-    world = World(step_retry=Retry(max_attempts=1), crash_after=crashes, pick=random.Random(seed).choice)
+    pick = random.Random(seed).choice
+    world = World(step_retry=Retry(max_attempts=1), crash_after=crashes, pause_after=pauses, pick=pick)
     for _ in range(200):
         world.send("word")
     outcome = world.run(lambda ctx: execute(ctx, shop, program), limit=600)
@@ -243,6 +264,8 @@ def test_a_program_comes_out_as_if_nothing_died_and_does_everything_once(
     assert sorted(done) == sorted(plain.calls), "what had to be done was done, as often as plainly"
     assert not any(shop.calls.count(call) > lost.count(call) for call in set(shop.calls) - set(plain.calls))
     assert not any(entry.is_wait for path, entry in world.entries.items() if "/loser" not in path), "nobody waits there"
+    by_losers = [call for call in set(shop.calls) - set(plain.calls) if "undoable" in call.rpartition("/")[2]]
+    assert sorted(shop.undone) == sorted(by_losers), "what losers did is undone, and nothing else"
 
 
 @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

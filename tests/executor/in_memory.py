@@ -15,7 +15,8 @@ from django_durable.core.context import Context
 from django_durable.core.flow.flow import Flow
 from django_durable.core.flow.lease import Lease
 from django_durable.core.flow.run_info import RunInfo
-from django_durable.core.journal.journal import Entry, Inbox, MemoryJournal, Write
+from django_durable.core.journal.inbox import Inbox
+from django_durable.core.journal.journal import Entry, MemoryJournal, Write
 from django_durable.core.retries import Retry
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branches import NO_THREADS, Branches

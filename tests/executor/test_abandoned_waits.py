@@ -157,6 +157,30 @@ def test_code_that_comes_back_to_a_wait_takes_the_event_that_came_meanwhile(work
     assert run.result(timeout=0) == 7
 
 
+def refuse() -> None:
+    raise OSError("not now")
+
+
+def trying(ctx: Any) -> Any:
+    return ctx.step("call", refuse)
+
+
+@pytest.mark.parametrize("waiting", [asking, starting, napping, trying])
+@pytest.mark.parametrize("is_said", [False, True], ids=["passed by", "removed"])
+def test_a_run_that_has_succeeded_waits_for_nothing(waiting: Code, is_said: bool) -> None:
+    run = begin(released, waiting)
+    (path,) = JournalEntry.objects.filter(run_id=run.id).values_list("path", flat=True)
+
+    def passing(ctx: Any) -> str:
+        if is_said:
+            ctx.removed(path, JournalEntry.objects.get(run_id=run.id).kind)
+        return "done"
+
+    release(passing, run)
+    assert run.result(timeout=0) == "done"
+    assert status_at(run, path) == EntryStatus.ABANDONED
+
+
 # --- what a failure cut short ----------------------------------------------------------------
 
 failures: list[Exception] = []

@@ -312,7 +312,9 @@ def test_a_thread_of_the_user_s_in_a_branch_is_told_that_threads_belong_in_steps
         thread.start()
         thread.join()
 
-    run(lambda ctx: ctx.join("at", {"a": branch}), None, pool)
+    # Nobody hears of what a thread raises: the run fails with it.
+    with pytest.raises(ContextMisuse, match="Threads belong inside a step"):
+        run(lambda ctx: ctx.join("at", {"a": branch}), None, pool)
     assert "Threads belong inside a step" in said[0]
 
 

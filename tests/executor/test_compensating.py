@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from django_durable import AsyncContext, Context, NonRetriableError, Retry, RollbackError, durable_workflow
+from django_durable import (
+    AsyncContext,
+    Context,
+    NonRetriableError,
+    Retry,
+    RollbackError,
+    current_step,
+    durable_workflow,
+    get_run,
+)
 from django_durable.client.handle import RunHandle
 from django_durable.core.journal.states import EntryStatus, Phase, Status
 from django_durable.exceptions import RunCancelled, RunFailed
 from django_durable.models import JournalEntry
-from django_durable.testing import crash_after, run_until_idle, travel
+from django_durable.testing import crash_after, force_replay, run_until_idle, travel
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 AT_ONCE = Retry(max_attempts=2, initial=0, maximum=0)
@@ -265,6 +274,58 @@ def test_a_loser_s_compensation_that_fails_is_tried_again_and_the_run_does_not_e
     assert log == ["lost", "won", "-lost"]
     entry = JournalEntry.objects.get(run_id=run.id, path="any/loser/lost%undo")
     assert entry.attempts == 2
+
+
+@durable_workflow(name="undo.racing_within", retry=AT_ONCE, step_retry=AT_ONCE)
+def racing_within(ctx: Context, pauses: bool = False) -> str:
+    def loser(ctx: Context) -> None:
+        ctx.step("lost", take, "lost", compensate=give_back)
+        ctx.wait_for_event("never")
+
+    ctx.try_block("at", lambda ctx: ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.sleep("nap", 1)})[0])
+    ctx.step("later", pause_own_run if pauses else int)
+    return ctx.step("last", take, "last")
+
+
+def pause_own_run() -> None:
+    get_run(current_step().run_id).pause()
+
+
+@pytest.mark.behaviour("FLOW-02d", "FLOW-06l")
+def test_a_loser_in_a_scope_that_is_over_is_undone_after_a_crash_and_under_forced_replay() -> None:
+    with crash_after("later"):
+        racing_within.enqueue()
+        run_until_idle(skip_waits=True)
+    assert log == ["lost", "last", "-lost"]
+    log.clear()
+    racing_within.enqueue()
+    with force_replay():
+        run_until_idle(skip_waits=True)
+    assert log == ["lost", "last", "-lost"]
+
+
+@pytest.mark.behaviour("FLOW-06l")
+def test_a_paused_run_and_its_fork_both_undo_the_loser_that_was_not_undone_before() -> None:
+    run = racing_within.enqueue(pauses=True)
+    run_until_idle(skip_waits=True)
+    assert (run.refresh().status, log) == (Status.PAUSED, ["lost"])
+    fork = run.fork("later")
+    run.resume()
+    run_until_idle(skip_waits=True)
+    fork.resume()
+    run_until_idle(skip_waits=True)
+    assert (run.refresh().status, fork.refresh().status) == (Status.SUCCEEDED, Status.SUCCEEDED)
+    assert log.count("-lost") == 2
+
+
+def test_a_loser_that_cannot_be_undone_is_told_of_where_the_run_succeeds() -> None:
+    broken.extend([OSError("away"), OSError("gone")])
+    run = racing_within.enqueue()
+    run_until_idle(skip_waits=True)
+    assert run.refresh().status == Status.SUCCEEDED
+    assert run.why().text.endswith("What losers of races did could not be undone: 'at/any/loser/lost'.")
+    [undo] = [step for step in run.steps() if step.kind == "undo"]
+    assert (undo.status, undo.error["message"]) == ("failed", "gone")
 
 
 @durable_workflow(name="undo.racing_kept", step_retry=Retry(max_attempts=2, initial=60), compensate_on_cancel=False)

@@ -9,7 +9,17 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from django_durable import PENDING, AsyncContext, Break, Context, Continue, Retry, current_step, durable_workflow
+from django_durable import (
+    PENDING,
+    AsyncContext,
+    Break,
+    Context,
+    Continue,
+    Outcome,
+    Retry,
+    current_step,
+    durable_workflow,
+)
 from django_durable.client.events import EventHandle
 from django_durable.client.recorded import Recorded
 from django_durable.core.journal.outcomes import Suspended
@@ -485,6 +495,64 @@ def test_a_process_that_dies_after_the_last_poll(is_async: bool) -> None:
     assert run.result(timeout=0) == {"polls": 2}
 
 
+# --- out of a branch ---------------------------------------------------------------------------
+
+
+@durable_workflow(name="events.carried", retry=ONCE, step_retry=ONCE)
+def carried(ctx: Context, how: str) -> Any:
+    match how:
+        case "race":
+            _, event = ctx.race(
+                "r", {"ok": lambda ctx: ctx.wait_for_event("ok"), "late": lambda ctx: ctx.sleep("t", 100)}
+            )
+        case "join":
+            event = ctx.join("j", {"ok": lambda ctx: ctx.wait_for_event("ok")})["ok"]
+        case "block":
+            event = ctx.try_block("b", lambda ctx: ctx.wait_for_event("ok")).value
+        case _:
+            event = ctx.loop("l", lambda ctx, state: Break(ctx.wait_for_event("ok")))
+    event.complete(how)
+    outcomes = ctx.join("tried", {"a": lambda ctx: ctx.try_step("note", note, how)})
+    return event, outcomes["a"]
+
+
+@durable_workflow(name="events.carried_async", retry=ONCE, step_retry=ONCE)
+async def carried_async(ctx: AsyncContext, how: str) -> Any:
+    match how:
+        case "race":
+            _, event = await ctx.race(
+                "r", {"ok": lambda ctx: ctx.wait_for_event("ok"), "late": lambda ctx: ctx.sleep("t", 100)}
+            )
+        case "join":
+            event = (await ctx.join("j", {"ok": lambda ctx: ctx.wait_for_event("ok")}))["ok"]
+        case "block":
+            event = (await ctx.try_block("b", lambda ctx: ctx.wait_for_event("ok"))).value
+        case _:
+
+            async def turn(ctx: AsyncContext, state: None) -> Break:
+                return Break(await ctx.wait_for_event("ok"))
+
+            event = await ctx.loop("l", turn)
+    event.complete(how)
+    outcomes = await ctx.join("tried", {"a": lambda ctx: ctx.try_step("note", note, how)})
+    return event, outcomes["a"]
+
+
+@both
+@pytest.mark.parametrize("how", ["race", "join", "block", "loop"])
+def test_an_event_that_a_branch_returns_is_stored_and_answered_after_it(is_async: bool, how: str) -> None:
+    run = (carried_async if is_async else carried).enqueue(how)
+    sent = run.send_event("ok", {"by": "ada"})
+    with force_replay():
+        run_until_idle()
+    event, outcome = run.result(timeout=0)
+    assert (event.name, event.payload, sent.response(timeout=0)) == ("ok", {"by": "ada"}, how)
+    assert outcome == Outcome(True, how)
+    assert calls == [how]
+    with pytest.raises(ContextMisuse, match="by the code of its run"):
+        event.complete(how)
+
+
 # --- misuse ----------------------------------------------------------------------------------
 
 
@@ -511,3 +579,4 @@ def test_an_answer_from_another_thread_is_refused() -> None:
     assert len(errors) == 1
     with pytest.raises(EventUnanswered):
         event.response(timeout=0)
+    assert run.refresh().status == Status.FAILED

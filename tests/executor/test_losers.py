@@ -42,7 +42,7 @@ def attempt(body: Callable[[Context], Any], commit: MemoryCommit, pool: BranchTh
     drive = SyncDriver(flow, commit, pool)
     try:
         body(Context(flow, drive))
-        drive(settle_losers(flow))
+        drive(settle_losers(flow, body))
     finally:
         drive.finish()
         commit.write(flow.lease, flow.close())
@@ -53,7 +53,7 @@ async def aattempt(body: Callable[[AsyncContext], Any], commit: MemoryCommit) ->
     flow = new_flow(commit)
     drive = AsyncDriver(flow, commit)
     await drive.run(lambda: body(AsyncContext(flow, drive)))
-    await drive.run(lambda: drive(settle_losers(flow)))
+    await drive.run(lambda: drive(settle_losers(flow, body)))
     commit.write(flow.lease, flow.close())
 
 
@@ -214,13 +214,16 @@ class Turns:
         self.journaled.append({int(path[5 : path.index("]")]) for path in paths})
         return Break(n) if n == self.last else Continue(n + 1)
 
+    def body(self, ctx: Context) -> None:
+        ctx.loop("long", self.turn, 0, history=1)
+
     def run(self) -> None:
         self.flow = new_flow(self.commit)
         drive = SyncDriver(self.flow, self.commit, self.pool)
-        Context(self.flow, drive).loop("long", self.turn, 0, history=1)
+        self.body(Context(self.flow, drive))
         for held in self.helds:
             held.go.set()
-        drive(settle_losers(self.flow))
+        drive(settle_losers(self.flow, self.body))
         drive.finish()
 
 

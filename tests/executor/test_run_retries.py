@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from django_durable import PENDING, Context, NonRetriableError, Retry, RetryLater, durable_workflow
+from django_durable import PENDING, Context, NonRetriableError, Retry, RetryLater, RollbackError, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.journal.states import Status
 from django_durable.exceptions import RunFailed, StepFailed
@@ -346,3 +346,11 @@ def test_a_body_that_raises_a_base_exception_is_no_run_that_hangs(error: BaseExc
     run = once.enqueue()
     run_until_idle()
     assert failed(run)["type"] == type(error).__name__
+
+
+def test_a_rollback_in_a_group_is_not_tried_again() -> None:
+    errors.append(ExceptionGroup("two", [ValueError("one"), RollbackError("the other")]))
+    run = retried.enqueue()
+    run_until_idle()
+    assert failed(run)["type"] == "ExceptionGroup"
+    assert calls == [1, "before"]

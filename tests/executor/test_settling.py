@@ -32,7 +32,7 @@ def attempt() -> Any:
     """As far as an attempt is asked here."""
     attempt = object.__new__(Attempt)
     attempt.flow = new_flow(MemoryCommit())
-    attempt.flow.losers.append(Loser("any/loser", lambda ctx: None))
+    attempt.flow.losers.append(Loser("any/loser", attempt.flow.part("any/loser")))
     return attempt
 
 

@@ -6,14 +6,14 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import transaction
 
-from django_durable import AsyncContext, Context, Retry, durable_workflow
+from django_durable import AsyncContext, Break, Context, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
@@ -24,7 +24,7 @@ from django_durable.exceptions import ContextMisuse, RunFailed
 from django_durable.executor.async_attempt import arun_attempt
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import Database
-from django_durable.testing import run_until_idle
+from django_durable.testing import force_replay, run_until_idle
 from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
@@ -359,6 +359,92 @@ def test_an_attempt_that_is_interrupted_ends_what_it_left_under_way(is_in_thread
     assert calls == [1, "hangs", "hung"]
 
 
+# --- never begun -----------------------------------------------------------------------------
+
+
+async def forget_a_step(ctx: AsyncContext) -> str:
+    ctx.step("charge", note)  # type: ignore[unused-coroutine]
+    await ctx.step("other", turn)
+    return "paid"
+
+
+async def forget_the_last(ctx: AsyncContext) -> str:
+    await ctx.step("other", turn)
+    ctx.step("charge", note)  # type: ignore[unused-coroutine]
+    return "paid"
+
+
+async def forget_a_join(ctx: AsyncContext) -> str:
+    ctx.join("charge", {"a": lambda ctx: ctx.step("a", note)})  # type: ignore[unused-coroutine]
+    return "paid"
+
+
+async def forget_in_a_branch(ctx: AsyncContext) -> Any:
+    async def branch(ctx: AsyncContext) -> str:
+        ctx.sleep("charge", 60)  # type: ignore[unused-coroutine]
+        return "slept"
+
+    return await ctx.join("both", {"a": branch})
+
+
+async def forget_in_a_turn(ctx: AsyncContext) -> Any:
+    async def once(ctx: AsyncContext, state: None) -> Break:
+        ctx.step("charge", note)  # type: ignore[unused-coroutine]
+        return Break()
+
+    return await ctx.loop("turns", once)
+
+
+async def return_it(ctx: AsyncContext) -> Any:
+    return ctx.step("charge", note)
+
+
+def note() -> None:
+    calls.append("charged")
+
+
+FORGETFUL = [forget_a_step, forget_the_last, forget_a_join, forget_in_a_branch, forget_in_a_turn, return_it]
+
+
+@pytest.mark.behaviour("STEP-09b")
+@pytest.mark.parametrize("run_body", FORGETFUL)
+def test_a_call_that_is_never_awaited_fails_the_run(run_body: Body) -> None:
+    # Replayed before every commit: an attempt that only unwinds has forgotten nothing yet.
+    with force_replay() if run_body is forget_a_step else nullcontext():
+        run = work(run_body)
+    assert "The ctx call 'charge' was not awaited, so nothing of it was done" in misused(run)["message"]
+    assert "charged" not in calls
+
+
+def test_calls_may_be_made_before_they_are_awaited() -> None:
+    async def prepare(ctx: AsyncContext) -> list[str]:
+        made = [ctx.step("a", turn, key=n) for n in range(3)]
+        first = await made[1]
+        return [first, await made[0], await asyncio.wait_for(made[2], 30)]
+
+    assert work(prepare).result(timeout=0) == ["turned"] * 3
+
+
+def test_what_the_function_did_not_come_to_is_not_forgotten() -> None:
+    async def wait(ctx: AsyncContext) -> str:
+        later = ctx.step("later", turn)
+        await ctx.sleep("nap", 60)
+        return await later
+
+    run = work(wait)
+    assert run.refresh().status == Status.WAITING
+
+    async def fail(ctx: AsyncContext) -> str:
+        later = ctx.step("later", turn)
+        await ctx.step("fail", int, "x", retry=Retry(max_attempts=1))
+        return await later
+
+    run = work(fail)
+    with pytest.raises(RunFailed) as caught:
+        run.result(timeout=0)
+    assert caught.value.error["type"] == "django_durable.exceptions.StepFailed"
+
+
 # --- other threads ---------------------------------------------------------------------------
 
 
@@ -392,6 +478,48 @@ def test_a_call_in_another_thread_is_refused_in_async_workflows(to_thread: Any) 
         return str(await to_thread(ctx.now))
 
     assert "another thread than the workflow's own, at 'now'" in misused(work(ask))["message"]
+
+
+def outlive(errors: list[BaseException], function: Callable[..., Any], *args: Any) -> None:
+    """Call it in a thread that nobody hears anything of."""
+
+    def call() -> None:
+        try:
+            function(*args)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("where", ["function", "branch", "step", "async"])
+def test_a_thread_that_nobody_hears_of_fails_the_run(where: str) -> None:
+    errors: list[BaseException] = []
+
+    @durable_workflow(name="beside.unheard", retry=AT_ONCE)
+    def unheard(ctx: Context) -> str:
+        match where:
+            case "function":
+                outlive(errors, ctx.step, "a", int)
+            case "branch":
+                ctx.join("both", {"a": lambda ctx: outlive(errors, ctx.step, "a", int), "b": lambda ctx: 1})
+            case _:
+                ctx.step("a step", outlive, errors, ctx.step, "a", int)
+        return "nothing heard"
+
+    async def unheard_async(ctx: AsyncContext) -> str:
+        outlive(errors, ctx.now)
+        return "nothing heard"
+
+    if where == "async":
+        run: RunHandle[Any] = work(unheard_async)
+    else:
+        run = unheard.enqueue()
+        run_until_idle()
+    assert "another thread than the workflow's own" in misused(run)["message"]
+    assert [type(error) for error in errors] == [ContextMisuse]
 
 
 def test_a_ctx_that_was_kept_is_of_no_use() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from django_durable import AsyncContext, Context, Retry, durable_workflow
+from django_durable import AsyncContext, Break, Context, Retry, durable_workflow
 from tests.app.models import Counter
 
 calls: list[str] = []
@@ -188,6 +188,32 @@ def deterministic(ctx: Context, children: bool = True) -> list[Any]:
     child = ctx.run_workflow("child", three_steps) if children else ""
     event = ctx.wait_for_event("never", timeout=0.001, default=None)
     return [drawn == [str(drawn[0]), drawn[1], drawn[2]], flaky, passing, rows, child, event]
+
+
+@durable_workflow
+def echo(ctx: Context, word: str) -> str:
+    return ctx.step("say", note, word)
+
+
+@durable_workflow(step_retry=AT_ONCE)
+def many_at_once(ctx: Context) -> list[Any]:
+    """Maps in every scope, each with something after it, and a branch that looks at what is around it."""
+
+    def mapping(ctx: Context, _: Any = None) -> Any:
+        doubled = ctx.map("double", lambda item: note(item * 2), "ab")
+        return Break([*doubled, ctx.step("after", note, "after")])
+
+    def standing(ctx: Context) -> str:
+        ctx.step("take", note, "take", compensate=note)
+        ctx.rollback_checkpoint("no way back")
+        return ctx.step("after", note, "stands")
+
+    branches = ctx.join("both", {"maps": lambda ctx: mapping(ctx).value, "stands": standing})
+    block = ctx.try_block("block", lambda ctx: mapping(ctx).value)
+    turns = ctx.loop("turns", mapping)
+    children = ctx.map("children", echo, ["c", "d"])
+    ctx.sleep("nap", 60)
+    return [mapping(ctx).value, branches, block.value, turns, children]
 
 
 def fail_first() -> str:

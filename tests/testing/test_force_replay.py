@@ -44,6 +44,24 @@ def test_everything_that_is_deterministic_passes() -> None:
     assert calls == ["flaky", "flaky", "light", "row 0", "row 1", "row 2", "a", "b", "c"]
 
 
+def test_so_does_what_goes_side_by_side_wherever_it_stands() -> None:
+    run = flows.many_at_once.enqueue()
+    with force_replay():
+        run_until_idle(skip_waits=True)
+    mapped = ["aa", "bb", "after"]
+    assert run.result() == [mapped, {"maps": mapped, "stands": "stands"}, mapped, mapped, ["c", "d"]]
+    assert len(calls) == 4 * 3 + 2 + 2
+
+
+def test_and_a_journal_of_it_from_before_the_block() -> None:
+    run = flows.many_at_once.enqueue()
+    run_until_idle()
+    assert run.refresh().status == "waiting"
+    with force_replay():
+        run_until_idle(skip_waits=True)
+    assert run.refresh().status == "succeeded"
+
+
 @pytest.mark.parametrize("workflow", [app.failing, app.listening, app.parent])
 def test_failures_waits_and_children_pass(workflow: Any) -> None:
     run = workflow.enqueue(**({"number": 2} if workflow is app.parent else {}))

@@ -26,8 +26,15 @@ def abandon(flow: Flow, path: str, *, anew: bool = False) -> None:
             flow.record(replace(entry, status=EntryStatus.ABANDONED))
 
 
-def leave_waits(flow: Flow, paths: Collection[str]) -> None:
+def leave_waits(flow: Flow, paths: Collection[str] = ()) -> None:
     """The run comes to a rest and waits at ``paths``: whatever else was waited for once, nobody is there now."""
     for entry in flow.journal.waits():
-        if entry.path not in paths:
+        if entry.status == EntryStatus.WAITING and entry.path not in paths:
             flow.record(replace(entry, status=EntryStatus.ABANDONED))
+
+
+def leave_all(flow: Flow) -> None:
+    """The run has succeeded, and nobody will come back to what was waited for, or was to be tried again. One that fails
+    or is cancelled keeps its waits: there it goes on when it is resumed."""
+    for entry in flow.journal.waits():
+        flow.record(replace(entry, status=EntryStatus.ABANDONED))

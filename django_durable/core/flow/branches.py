@@ -224,9 +224,13 @@ class Branches:
                 self._close()
             else:
                 yield from self.stop()
-            while self.running:
-                ended = yield AwaitBranch([other.part for other in self.running])
-                absorb(self._flow, self._take(cast(Ended, ended)).part)
-            for parked in self.waiting:
-                absorb(self._flow, parked.part)
+            yield from self.take_over()
             raise
+
+    def take_over(self) -> Decisions[None]:
+        """Take over what the others have done, once those that are running have ended."""
+        while self.running:
+            ended = yield AwaitBranch([other.part for other in self.running])
+            absorb(self._flow, self._take(cast(Ended, ended)).part)
+        for parked in self.waiting:
+            absorb(self._flow, parked.part)

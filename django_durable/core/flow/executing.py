@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 if TYPE_CHECKING:
     from .flow import Flow
 
-_executing: ContextVar[UUID | None] = ContextVar("django_durable_executing", default=None)
+_executing: ContextVar[Flow | None] = ContextVar("django_durable_executing", default=None)
 enter_run = _executing.set
 leave_run = _executing.reset
 
@@ -20,6 +19,11 @@ executing_line = _line.get
 """The part whose code this is; None in the function's own line, and outside of a run."""
 enter_line = _line.set
 leave_line = _line.reset
+
+
+def executing_flow() -> Flow | None:
+    """The flow of the line whose code this is; None outside of a run."""
+    return _line.get() or _executing.get()
 
 
 def is_executing() -> bool:

@@ -25,6 +25,7 @@ from ..payloads.codec import encode
 from ..retries import Retry
 from ..sizes import note_size
 from ..unwinding import Unwind
+from .answered import Answered
 from .bounds import Bounds
 from .claimed import Claimed
 from .halting import reason_to_halt
@@ -41,6 +42,7 @@ class Flow:
     __slots__ = (
         "_is_stopped",
         "_parent",
+        "answered",
         "before_call",
         "bounds",
         "claimed",
@@ -84,6 +86,7 @@ class Flow:
         self.is_replaying = journal.size > 0
         self.bounds: Bounds = parent.bounds if parent is not None else run.bounds(journal.size)
         self.redoing: Redoing = parent.redoing if parent is not None else Redoing(journal)
+        self.answered: Answered = parent.answered if parent is not None else Answered(journal)
         self.misuse: ContextMisuse | None = None
         """What fails the run, whatever the workflow made of it and whatever else was recorded."""
         self.is_closed = False
@@ -98,7 +101,7 @@ class Flow:
         self.undos: list[Undo] = []
         """What there is to undo: found by lines that only replay."""
         self.losers: list[Loser] = []
-        """Branches that lost a race: what they did is undone at the end of the attempt, whatever that is."""
+        """Branches that lost a race and are running still."""
         self._parent = parent
         self._is_stopped = False
 

@@ -3,7 +3,6 @@ branches that lost a race in it and are running still."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from .abandoning import abandon
@@ -14,9 +13,6 @@ from .flow import Flow
 def absorb(flow: Flow, part: Flow) -> None:
     """Take over what a part has done, once its code is over for good."""
     flow.pending.absorb(part.close())
-    for loser in part.losers:
-        if loser.running is None:
-            abandon(flow, loser.path)
     take_undos(flow, part)
 
 
@@ -25,13 +21,12 @@ def take_undos(flow: Flow, part: Flow) -> None:
     if not flow.has_seen(part.scope):
         flow.seen |= part.seen
     flow.undos += part.undos
-    # One that has ended and has nothing to undo is forgotten.
-    flow.losers += [loser for loser in part.losers if loser.running is not None or flow.may_undo(loser.path)]
+    flow.losers += part.losers
 
 
 def take_losers(flow: Flow, most: int) -> Decisions[None]:
     """Take over what losers have done that were running and have ended, and wait until no more than ``most`` run."""
-    while running := [loser.running for loser in flow.losers if loser.running is not None]:
+    while running := [loser.running for loser in flow.losers]:
         ended = yield AwaitBranch(running, 0.0 if len(running) <= most else None)
         if ended is None:
             return
@@ -43,10 +38,8 @@ def _take_loser(flow: Flow, line: Flow) -> None:
     flow.losers.remove(loser)
     absorb(flow, line)
     abandon(flow, loser.path, anew=True)
-    if flow.may_undo(loser.path):
-        flow.losers.append(replace(loser, running=None))
 
 
 def has_loser_running(flow: Flow, path: str) -> bool:
     """Whether a branch that lost a race in the scope ``path``, which is over, may still journal something there."""
-    return any(loser.running is not None and loser.path.startswith(f"{path}/") for loser in flow.losers)
+    return any(loser.path.startswith(f"{path}/") for loser in flow.losers)

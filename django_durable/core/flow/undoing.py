@@ -28,9 +28,8 @@ class Undo:
 
 @dataclass(slots=True, frozen=True)
 class Loser:
-    """A branch that lost a race; a replay of ``body`` finds its compensations. ``part`` is its line where the code is
-    running still."""
+    """A branch that lost a race, and whose code is running still, in the line ``running``. What it has done the journal
+    knows."""
 
     path: str
-    body: Callable[[Any], Any]
-    running: Flow | None = None
+    running: Flow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ...exceptions import BranchesFailed, ChildFailed, EventTimeout, LoopLimit, PollTimeout, StepFailed
+from collections.abc import Iterator
 
-JOURNALED = (StepFailed, ChildFailed, BranchesFailed, EventTimeout, PollTimeout, LoopLimit)
+from ...exceptions import BlockFailed, BranchesFailed, ChildFailed, EventTimeout, LoopLimit, PollTimeout, StepFailed
+
+JOURNALED = (StepFailed, ChildFailed, BlockFailed, BranchesFailed, EventTimeout, PollTimeout, LoopLimit)
 """Errors that every replay meets again: the run is not tried again as a whole for them."""
 
 
@@ -13,29 +15,46 @@ def place_of(error: BaseException) -> str | None:
     match error:
         case StepFailed() | ChildFailed():
             return error.step
-        case BranchesFailed() | EventTimeout() | PollTimeout() | LoopLimit():
+        case BlockFailed() | BranchesFailed() | EventTimeout() | PollTimeout() | LoopLimit():
             return error.path
         case _:
             return None
 
 
-def culprits_of(error: BaseException | None) -> list[str]:
+def made_of(error: BaseException) -> Iterator[BaseException]:
+    """This error, and those that the workflow wrapped in it: in a group, or by ``raise … from``. A journaled one is
+    told as it is. Not the context of an error: what failed there was being handled.
+    """
+    seen: list[BaseException] = []
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop(0)
+        if one is None or any(one is other for other in seen):
+            continue
+        seen.append(one)
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            left = [*one.exceptions, *left]
+        elif not isinstance(one, JOURNALED):
+            left.insert(0, one.__cause__)
+
+
+def culprits_of(error: BaseException) -> list[str]:
     """Paths of the entries that ended the run: steps, children, waits, and the scopes that failed with them.
 
-    Also those that the workflow wrapped, in a group or by ``raise … from``. Not the context of an error: what failed
-    there was being handled, and trying it again would do twice what its handler has made good.
+    Only of what it is made of: to try again what was handled would do twice what its handler has made good.
     """
+    return [path for one in made_of(error) for path in _paths_of(one)]
+
+
+def _paths_of(error: BaseException) -> list[str]:
+    """Those of what failed in a scope come before that of the scope."""
     match error:
-        case None:
-            return []
-        case StepFailed() | ChildFailed():
-            return [error.step]
-        case EventTimeout() | PollTimeout() | LoopLimit():
-            return [error.path]
         case BranchesFailed():
-            inner = [path for told in error.errors.values() for path in told.get("culprits", [])]
-            return [*inner, error.path]
-        case BaseExceptionGroup():
-            return [path for member in error.exceptions for path in culprits_of(member)]
+            inside = [path for told in error.errors.values() for path in told.get("culprits", [])]
+        case BlockFailed():
+            inside = error.error.get("culprits", [])
         case _:
-            return culprits_of(error.__cause__)
+            inside = []
+    place = place_of(error)
+    return inside if place is None else [*inside, place]

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from ..payloads.codec import decode, encode
+from .digests import Digests, difference
 from .journal import Entry, Journal
 from .states import TERMINAL
 
 WAKES = 200
-"""A map wakes its parent about so many times for its first items, or seldomer: each time the whole journal is read."""
+"""A map that has a place for each hundred of its items (2 / WAKES) wakes its parent about so many times, or seldomer;
+one with fewer places, each time that half of them are free. The whole journal is read each time."""
 
 LOW_WATER_MAX = 500
 """So many siblings at most are counted at the end of each child."""
@@ -27,15 +29,25 @@ class Progress:
     """Up to which item children were started."""
     again: tuple[int, ...] = ()
     """Those before it whose children are to be started anew."""
+    digests: Digests = ""
+    """By which the items are known again."""
 
     @classmethod
     def of(cls, value: str | None) -> Progress:
-        started, count, *again = decode(cast(str, value))
-        return cls(count, started, tuple(again[0] if again else ()))
+        started, count, *more = decode(cast(str, value))
+        again = more[0] if more else ()
+        return cls(count, started, tuple(again), more[1] if len(more) > 1 else "")
 
     @property
     def value(self) -> str:
-        return encode([self.started, self.count, *([list(self.again)] if self.again else [])])
+        more = [list(self.again), self.digests] if self.digests else [list(self.again)] if self.again else []
+        return encode([self.started, self.count, *more])
+
+    def difference(self, path: str, now: Progress) -> str:
+        """What is to be said where the map at ``path``, begun with this, is given other items ``now``."""
+        if self.count != now.count:
+            return f"{path!r} was begun with {self.count} items, but the code now gives it {now.count}."
+        return difference(path, self.digests, now.digests)
 
     @property
     def left(self) -> list[int]:

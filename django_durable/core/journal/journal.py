@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -11,9 +11,12 @@ from uuid import UUID
 
 from ..clock import utcnow
 from ..limits import Meeting
+from .inbox import ChildState, Inbox, MemoryInbox, SentEvent
 from .outcomes import Outcome
 from .paths import scopes_of
 from .states import EntryStatus, Kind
+
+WAITS = (EntryStatus.WAITING, EntryStatus.RETRYING)
 
 
 @dataclass(slots=True)
@@ -42,17 +45,7 @@ class Entry:
 
     @property
     def is_wait(self) -> bool:
-        return self.status in (EntryStatus.WAITING, EntryStatus.RETRYING)
-
-
-@dataclass(slots=True, frozen=True)
-class SentEvent:
-    """An event that waits in the database to be taken."""
-
-    id: int
-    name: str
-    payload: str
-    sent_at: datetime
+        return self.status in WAITS
 
 
 @dataclass(slots=True)
@@ -134,16 +127,6 @@ class Write:
         self.forgotten.update(paths)
 
 
-@dataclass(slots=True, frozen=True)
-class ChildState:
-    """How a child run stands: ``status``, and its encoded output or error once it has ended."""
-
-    run_id: UUID
-    status: str
-    output: str | None = None
-    error: str | None = None
-
-
 class Journal(Protocol):
     """What is durable of one run. Reading is from memory: the claim loaded it; writing is the driver's work."""
 
@@ -163,7 +146,10 @@ class Journal(Protocol):
         """
 
     def waits(self) -> list[Entry]:
-        """The entries that are ``waiting``."""
+        """The entries that are ``waiting`` or ``retrying``."""
+
+    def races(self) -> list[Entry]:
+        """The races that somebody has won."""
 
     def add(self, entry: Entry) -> None:
         """Take up an entry that is about to be written; gives it the next ``seq`` if it is new."""
@@ -173,56 +159,6 @@ class Journal(Protocol):
 
     def now(self) -> datetime:
         """The database's time, never ahead of it."""
-
-
-class Inbox(Protocol):
-    """What others have made durable for this run, as far as this process has heard."""
-
-    def take_event(self, names: Collection[str]) -> SentEvent | None:
-        """The oldest event under one of these names that nobody has taken; it is taken with this call."""
-
-    def has_event(self, names: Collection[str]) -> bool:
-        """Whether ``take_event`` would find one."""
-
-    def child(self, path: str) -> ChildState | None:
-        """The child run that was started at ``path``."""
-
-    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
-        """Take in what there is now. An event that was taken before is not there again."""
-
-
-class MemoryInbox:
-    """An inbox in lists and dicts: loaded from rows at a claim, or filled by a test."""
-
-    def __init__(
-        self, events: Iterable[SentEvent] | None = None, children: dict[str, ChildState] | None = None
-    ) -> None:
-        self._events = list(events or [])
-        self._children = children or {}
-        self._taken: set[int] = set()
-        self._mutex = threading.Lock()
-
-    def take_event(self, names: Collection[str]) -> SentEvent | None:
-        with self._mutex:
-            for position, event in enumerate(self._events):
-                if event.name in names:
-                    self._taken.add(event.id)
-                    return self._events.pop(position)
-        return None
-
-    def has_event(self, names: Collection[str]) -> bool:
-        with self._mutex:
-            return any(event.name in names for event in self._events)
-
-    def child(self, path: str) -> ChildState | None:
-        return self._children.get(path)
-
-    def refresh(self, events: Iterable[SentEvent], children: dict[str, ChildState]) -> None:
-        with self._mutex:
-            known = {event.id for event in self._events}
-            fresh = [event for event in events if event.id not in known and event.id not in self._taken]
-            self._events = sorted([*self._events, *fresh], key=lambda event: event.id)
-        self._children = {**self._children, **children}
 
 
 class MemoryJournal:
@@ -264,7 +200,12 @@ class MemoryJournal:
 
     def waits(self) -> list[Entry]:
         with self._mutex:
-            return [entry for entry in self.entries.values() if entry.status == EntryStatus.WAITING]
+            return [entry for entry in self.entries.values() if entry.status in WAITS]
+
+    def races(self) -> list[Entry]:
+        with self._mutex:
+            races = [entry for entry in self.entries.values() if entry.kind == Kind.RACE]
+        return [race for race in races if race.status == EntryStatus.SUCCEEDED]
 
     def add(self, entry: Entry) -> None:
         with self._mutex:

@@ -10,7 +10,8 @@ from uuid import UUID
 from ...exceptions import ChildFailed
 from ..flow.effects import Decisions, Persist
 from ..flow.flow import Flow
-from ..journal.journal import ChildState, Entry, NewRun
+from ..journal.inbox import ChildState
+from ..journal.journal import Entry, NewRun
 from ..journal.states import TERMINAL, EntryStatus, Kind, Status
 from ..payloads.codec import decode, encode
 

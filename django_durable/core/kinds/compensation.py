@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...exceptions import StepFailed
-from ..flow.abandoning import abandon
 from ..flow.effects import Decisions
 from ..flow.flow import Flow
 from ..flow.parts import take_losers
@@ -32,13 +31,11 @@ def owes(flow: Flow, path: str = "") -> bool:
 
 def owes_losers(flow: Flow) -> bool:
     """Whether that is so in a branch that lost a race: that is due whatever becomes of the run."""
-    return bool(_owed_to_losers(flow))
+    return bool(_owed_by_losers(flow, winners(flow.journal.races())))
 
 
-def _owed_to_losers(flow: Flow) -> list[str]:
-    owed = _owed(flow, "")
-    won = winners(flow.journal.under("")) if owed else {}
-    return [path for path in owed if is_lost(path, won)]
+def _owed_by_losers(flow: Flow, won: Mapping[str, str]) -> list[str]:
+    return [path for path in _owed(flow, "") if is_lost(path, won)] if won else []
 
 
 def _owed(flow: Flow, scope: str) -> list[str]:
@@ -49,36 +46,46 @@ def _owed(flow: Flow, scope: str) -> list[str]:
 
 def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """Find by a replay what there is to undo, and undo it. The errors of those that failed, by their steps' paths."""
-    yield from find_undos(flow, body)
-    undos, flow.undos = flow.undos, []
-    errors = yield from compensate(flow, undos)
-    return errors | (yield from settle_losers(flow))
+    undos = yield from find_undos(flow, body)
+    won = winners(flow.journal.races())
+    errors = yield from compensate(flow, [undo for undo in undos if not is_lost(undo.path, won)])
+    return errors | (yield from compensate(flow, [undo for undo in undos if is_lost(undo.path, won)]))
 
 
 def undo_losers(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """As ``undo_run``, of what was done in branches that lost a race; everything else stands."""
-    yield from _come_by(flow, body)
-    _require(flow, flow, _owed_to_losers(flow))
-    flow.undos = []
-    return (yield from settle_losers(flow))
+    probe = yield from _come_by(flow, body)
+    won = winners(flow.journal.races())
+    _require(flow, probe, _owed_by_losers(flow, won))
+    return (yield from compensate(flow, [undo for undo in probe.undos if is_lost(undo.path, won)]))
 
 
-def find_undos(flow: Flow, body: Body) -> Decisions[None]:
-    """Replay ``body``, so that ``flow.undos`` has what it did. Ends as blocked where something is not come by."""
-    yield from _come_by(flow, body)
-    _require(flow, flow, _owed(flow, ""))
+def settle_losers(flow: Flow, body: Body) -> Decisions[None]:
+    """Wait for the branches that lost a race and are running still, and undo what losers have done."""
+    yield from take_losers(flow, most=0)
+    if owes_losers(flow):
+        yield from undo_losers(flow, body)
 
 
-def _come_by(flow: Flow, body: Body) -> Decisions[None]:
+def find_undos(flow: Flow, body: Body) -> Decisions[list[Undo]]:
+    """Replay ``body`` for the compensations of what it did. Ends as blocked where something is not come by."""
+    probe = yield from _come_by(flow, body)
+    _require(flow, probe, _owed(flow, ""))
+    return probe.undos
+
+
+def _come_by(flow: Flow, body: Body) -> Decisions[Flow]:
+    """The line of a replay of ``body``. A line that ends has left some of this with the flow; all of it is found."""
     probe = flow.part("")
     probe.scope = ""
     yield from replay(flow, probe, body)
+    return probe
 
 
-def _require(flow: Flow, line: Flow, owed: Sequence[str]) -> None:
-    """What is to be undone and ``line`` has not come by cannot be undone by this code."""
+def _require(flow: Flow, probe: Flow, owed: Sequence[str]) -> None:
+    """What is to be undone and the replay has not come by cannot be undone by this code."""
     for path in owed:
-        if not line.has_seen(path):
+        if not probe.has_seen(path):
             text = f"Step {path!r} has to be undone, but the code does not come to it any more."
             flow.end(Blocked(BlockReason.DIVERGED, text))
 
@@ -93,22 +100,4 @@ def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:
         except StepFailed as error:
             logger.error("compensation of %r failed, run=%s: %s", undo.path, flow.run.run_id, short(error))
             errors[undo.path] = error.error
-    return errors
-
-
-def settle_losers(flow: Flow) -> Decisions[dict[str, Any]]:
-    """Wait for the branches that lost a race and are running still, and undo what losers have done."""
-    errors: dict[str, Any] = {}
-    yield from take_losers(flow, most=0)
-    while flow.losers:
-        loser = flow.losers.pop(0)
-        abandon(flow, loser.path)
-        if owes(flow, loser.path):
-            line = flow.part(loser.path)
-            # What a line that was stopped has found on its way is found again by this replay, all of it.
-            flow.undos = []
-            yield from replay(flow, line, loser.body)
-            _require(flow, line, _owed(flow, line.scope))
-            undos, flow.undos = flow.undos, []
-            errors |= yield from compensate(flow, undos)
     return errors

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
+from uuid import UUID
 
 from ...exceptions import ContextMisuse, EventTimeout
 from ..flow.effects import Decisions, Persist
-from ..flow.executing import executing_line
+from ..flow.executing import executing_flow
 from ..flow.flow import Flow
-from ..journal.journal import Entry, SentEvent
+from ..journal.inbox import SentEvent
+from ..journal.journal import Entry
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
 from ..names import check_name, fit_path
 from ..payloads.codec import decode, encode
+from ..payloads.tags import register_tag
 from .sleeps import seconds_of
 
 MISSING: Any = object()
 
 ANSWER = "%answer"
 """In the paths of answers. Escaped names never hold a bare "%"."""
+EVENT = "%event["
+"""In the places of events that were taken by a wait for several."""
 
 
 @dataclass(slots=True, frozen=True)
 class Event:
-    """An event as the workflow sees it; ``sent_at`` is the database's time at ``send_event``."""
+    """An event as the workflow sees it; ``sent_at`` is the database's time at ``send_event``.
+
+    A value that can be stored: a branch may return it, and it may be answered then too.
+    """
 
     name: str
     payload: Any
@@ -41,41 +48,74 @@ class Event:
         """
         if self._answer is None:
             raise ContextMisuse(f"Event {self.name!r} was not taken by a run: there is nobody to answer.")
-        self._answer.give(response)
+        self._answer.give(self, response)
 
 
 class Answer:
-    """What the run says to one event that it took at ``place``. The first response that is journaled stands."""
+    """What the run ``run_id`` says to one event that it took at ``place``. The first response that is journaled stands.
 
-    def __init__(self, flow: Flow, place: str, event: str) -> None:
+    ``flow`` is where the event came from; None where that was no code of a run.
+    """
+
+    def __init__(self, flow: Flow | None, run_id: UUID, place: str) -> None:
         self._flow = flow
-        self._place = place
-        self._event = event
-        self._given: str | None = None
-        # Branches that run in threads may hold the same event.
-        self._mutex = threading.Lock()
+        self.run_id = run_id
+        self.place = place
 
-    def give(self, response: Any) -> None:
-        flow = executing_line() or self._flow
-        if flow.run.run_id != self._flow.run.run_id:
-            raise ContextMisuse(f"Event {self._event!r} was taken by another run: that one answers it.")
-        flow.require_open(f"{self._event}.complete")
-        text = flow.encode(response, f"response to event {self._event!r}")
+    def give(self, event: Event, response: Any) -> None:
+        flow = executing_flow() or self._flow
+        if flow is None:
+            raise ContextMisuse(f"Event {event.name!r} is answered by the code of its run, and by nobody else.")
+        if flow.run.run_id != self.run_id and not _has_taken(flow, self.place, event):
+            raise ContextMisuse(f"Event {event.name!r} was taken by another run: that one answers it.")
+        flow.require_open(f"{event.name}.complete")
+        text = flow.encode(response, f"response to event {event.name!r}")
         # In the scope that answers, not in that of the wait: a replay that passes by the one is not to miss it there.
         path = fit_path(f"{flow.scope}{ANSWER}[{flow.claimed.count(ANSWER)}]")
-        with self._mutex:
-            if self._given not in (None, text):
-                raise ContextMisuse(f"Event {self._event!r} was answered already, with another response.")
-            if self._given is None:
+        with flow.answered.mutex:
+            given = flow.answered.elsewhere(self.place, path)
+            if given not in (None, text):
+                raise ContextMisuse(f"Event {event.name!r} was answered already, with another response.")
+            if given is None:
                 self._record(flow, path, text)
-                self._given = text
+                flow.answered.take(self.place, path, text)
 
     def _record(self, flow: Flow, path: str, text: str) -> None:
         # A replay may come to another response: as with the value of a step, what is journaled stands.
         if flow.find(path, Kind.VALUE) is None:
             flow.require_live()
-            flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self._place))
-            flow.pending.answers[self._place] = text
+            flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self.place))
+            flow.pending.answers[self.place] = text
+
+
+def _has_taken(flow: Flow, place: str, event: Event) -> bool:
+    """Whether the run has this event from the run that it was forked from."""
+    entry = flow.journal.find(place.partition(EVENT)[0])
+    if entry is None or entry.kind != Kind.EVENT or entry.value is None:
+        return False
+    taken = decode(entry.value)
+    return any(one[:2] == [event.name, event.sent_at] for one in ([taken] if _is_one(taken) else taken))
+
+
+def _event_to_data(event: Event) -> dict[str, Any]:
+    data = {"name": event.name, "payload": event.payload, "sent_at": event.sent_at}
+    answer = event._answer
+    return data if answer is None else {**data, "run_id": answer.run_id, "place": answer.place}
+
+
+def _event_from(data: dict[str, Any]) -> Event:
+    if not isinstance(data["name"], str) or not isinstance(data["sent_at"], datetime):
+        raise TypeError("a name and a time expected")
+    event = Event(data["name"], data["payload"], data["sent_at"])
+    if "place" not in data:
+        return event
+    if not isinstance(data["place"], str) or not isinstance(data["run_id"], UUID):
+        raise TypeError("a place and a run expected")
+    # To be answered by the code that reads it: it may be the result of a branch, or the state of a loop.
+    return replace(event, _answer=Answer(executing_flow(), data["run_id"], data["place"]))
+
+
+register_tag("taken_event", Event, _event_to_data, _event_from)
 
 
 # --- one -------------------------------------------------------------------------------------
@@ -146,7 +186,7 @@ def _is_one(value: list[Any]) -> bool:
 
 def _event(flow: Flow, place: str, value: list[Any]) -> Event:
     name, sent_at, payload = value
-    return Event(name, payload, sent_at, _answer=Answer(flow, place, name))
+    return Event(name, payload, sent_at, _answer=Answer(flow, flow.run.run_id, place))
 
 
 def _diverge(flow: Flow, path: str, found: str, asked: str) -> None:
@@ -218,4 +258,4 @@ def _taken(entry: Entry) -> list[Any]:
 
 def _place(path: str, number: int) -> str:
     """Where a wait for several has put its event ``number``: a path of its own, that no name can make."""
-    return f"{path}%event[{number}]"
+    return f"{path}{EVENT}{number}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from ...exceptions import BranchesFailed, JoinError, PayloadError, RollbackError, StepFailed
+from ...exceptions import JoinError, PayloadError
 from ..flow.branches import Branch, Branches, revisit_all, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
@@ -15,8 +15,10 @@ from ..journal.journal import Entry
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
 from ..names import make_path
+from ..payloads.briefly import encode_failures
 from ..payloads.codec import decode, encode
 from ..payloads.failures import describe
+from .reasons import reason_of
 
 
 def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[str, Any]]:
@@ -37,8 +39,8 @@ def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[st
 def branches_of(path: str, bodies: Mapping[str, Body]) -> list[Branch]:
     """A branch for each body, in the scope that its name makes. Raises TypeError, InvalidName."""
     given: Any = bodies
-    if not isinstance(given, Mapping) or not given:
-        raise TypeError(f"{path!r} takes a dict of at least one branch, name → function of ctx, not {bodies!r}.")
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{path!r} takes a dict of branches, name → function of ctx, not {bodies!r}.")
     for name, body in bodies.items():
         if not callable(body):
             raise TypeError(f"Branch {name!r} of {path!r} must be a function that takes ctx, not {body!r}.")
@@ -88,31 +90,30 @@ def _decided(flow: Flow, path: str, branches: list[Branch], values: dict[str, An
             value = flow.encode({branch.name: values[branch.name] for branch in branches}, f"results of {path!r}")
             return Entry(path, Kind.JOIN, EntryStatus.SUCCEEDED, value=value)
         except PayloadError as error:
-            return Entry(
-                path, Kind.JOIN, EntryStatus.FAILED, value=names_of(branches), error=encode({"": describe(error)})
-            )
-    errors = {branch.name: errors[branch.name] for branch in branches if branch.name in errors}
-    return Entry(path, Kind.JOIN, EntryStatus.FAILED, value=names_of(branches), error=encode(errors))
+            errors = _refused(flow, branches, values) or {_largest(values): described(error)}
+    told = encode_failures({branch.name: errors[branch.name] for branch in branches if branch.name in errors})
+    return Entry(path, Kind.JOIN, EntryStatus.FAILED, value=names_of(branches), error=told)
+
+
+def _refused(flow: Flow, branches: Sequence[Branch], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The branches whose results cannot be stored: they have failed with that, as a step would."""
+    errors = {}
+    for branch in branches:
+        try:
+            encode(values[branch.name], limit=flow.run.max_payload_bytes, root=f"result of {branch.path!r}")
+        except PayloadError as error:
+            errors[branch.name] = described(error)
+    return errors
+
+
+def _largest(values: Mapping[str, Any]) -> str:
+    """Where all can be stored, and are only together too large."""
+    return max(values, key=lambda name: len(encode(values[name])))
 
 
 def described(error: BaseException) -> dict[str, Any]:
     """A branch's error as data; ``culprits`` are the paths whose failure an operator's resume would try again."""
-    told = describe(error)
+    told = {**describe(error), "reason": reason_of(error)}
     if culprits := culprits_of(error):
         told["culprits"] = culprits
-    if is_rollback(error):
-        told["reason"] = "rollback"
     return told
-
-
-def is_rollback(error: BaseException) -> bool:
-    """Whether somebody asked to undo everything: in the function, in a step of it, or in a branch."""
-    match error:
-        case RollbackError():
-            return True
-        case StepFailed():
-            return error.error.get("reason") == "rollback"
-        case BranchesFailed():
-            return any(told.get("reason") == "rollback" for told in error.errors.values())
-        case _:
-            return False

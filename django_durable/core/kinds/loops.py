@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from ...exceptions import LoopLimit
@@ -18,6 +19,9 @@ from ..journal.states import EntryStatus, Kind
 from ..names import fit_path
 from ..payloads.codec import decode, encode
 from .compensation import owes
+
+QUIET_MAX = timedelta(seconds=1)
+"""How long a loop makes turns that commit nothing: a commit keeps its place, and hears what is asked of the run."""
 
 TURN = "%turn"
 """Ends the path of a turn's own entry. Escaped names never hold a bare "%"."""
@@ -101,11 +105,15 @@ def rewound(loop: Entry, number: int, beginning: Entry | None) -> str | None:
 def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: int | None) -> Decisions[Entry]:
     number, state, since = position(cast(str, entry.value))
     kept = _journaled_turns(flow, path, number)
+    quiet_since: datetime | None = None
     while most is None or number - since < most:
         fit_path(_turn_path(path, number) + TURN)
+        if not flow.journal.under(f"{_turn_path(path, number)}/"):
+            # Its code need not come to a call that would ask.
+            flow.require_live()
         performed = yield from enter(flow, _turn_path(path, number), _with_state(turn, state))
         if isinstance(performed, Raised):
-            raise performed.error
+            raise _raisable(path, performed.error)
         inside = flow.journal.under(f"{_turn_path(path, number)}/")
         kept.take(flow, number)
         if number not in kept.free or (inside and history):
@@ -120,8 +128,15 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
             return (yield from _end(flow, Entry(path, Kind.LOOP, EntryStatus.SUCCEEDED, value=value)))
         state = _next_state(path, performed.value)
         # Not worth a commit of its own: the turn is journaled, and would come to this state again.
+        is_quiet = path in flow.pending.entries
         entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, number, state, since))
         flow.record(entry)
+        if not is_quiet:
+            quiet_since = None
+        elif quiet_since is None:
+            quiet_since = flow.journal.now()
+        elif flow.journal.now() - quiet_since >= QUIET_MAX:
+            yield Persist()
         state = decode(cast(str, entry.value))[1]
         kept.prune(flow, history)
     return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
@@ -139,6 +154,15 @@ def _turn_path(path: str, number: int) -> str:
 
 def _with_state(turn: Turn, state: Any) -> Callable[[Any], Any]:
     return lambda ctx: turn(ctx, state)
+
+
+def _raisable(path: str, error: BaseException) -> BaseException:
+    """A generator cannot raise StopIteration: Python would make another error of it, which does not say where from."""
+    if not isinstance(error, StopIteration):
+        return error
+    told = RuntimeError(f"A turn of loop {path!r} raised StopIteration: {error}")
+    told.__cause__ = error
+    return told
 
 
 def _next_state(path: str, returned: Any) -> Any:

@@ -10,11 +10,14 @@ from ...exceptions import JoinError
 from ..flow.branches import Branch, Branches, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
+from ..journal.digests import digests_of
 from ..journal.fan_out import Progress, item_entries, item_path, living, low_water, low_water_mark, under_way
-from ..journal.journal import ChildState, Entry
+from ..journal.inbox import ChildState
+from ..journal.journal import Entry
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
 from ..names import fit_path
+from ..payloads.briefly import encode_failures, in_brief
 from ..payloads.codec import decode, encode
 from .children import MakeRun, ended
 from .joins import described
@@ -26,6 +29,9 @@ SIDE_BY_SIDE = 16
 CHUNK = 500
 """Children that one commit starts or notes."""
 
+ERROR_MAX = 2000
+"""Bytes that a map journals of the error of one child."""
+
 
 def map_steps(
     flow: Flow, path: str, fn: Callable[[Any], Any], items: Sequence[Any], max_parallel: int | None
@@ -34,7 +40,7 @@ def map_steps(
     branches = [
         Branch(index, item_path(path, index), _as_step(path, index, fn, item)) for index, item in enumerate(items)
     ]
-    entry = _pinned(flow, path, len(items), max_parallel)
+    entry = _found(flow, path, items, max_parallel) or _begun(flow, path, items)
     if entry.status == EntryStatus.OPEN:
         yield from revisit_if_stopped(flow, branches)
         errors: dict[Any, Any] = {}
@@ -50,21 +56,40 @@ def _as_step(path: str, index: int, fn: Callable[[Any], Any], item: Any) -> Call
     return lambda ctx: ctx._drive(step(ctx._flow, item_path(path, index), fn, (item,)))
 
 
-def map_children(flow: Flow, path: str, makes: Sequence[MakeRun], max_parallel: int | None) -> Decisions[list[Any]]:
-    """A child for each of ``makes``, at most ``max_parallel`` at a time; their values. JoinError where any failed.
+def map_children(
+    flow: Flow, path: str, items: Sequence[Any], makes: Sequence[MakeRun], max_parallel: int | None
+) -> Decisions[list[Any]]:
+    """A child for each item, at most ``max_parallel`` at a time; their values. JoinError where any failed.
 
-    The parent waits without a slot. It is woken when the last of those that were started has ended, and before that
-    when it is worth to start others in the places of those that have.
+    ``makes`` has what makes each child, and raises where its input is wrong: before the first one is started. The
+    parent waits without a slot. It is woken when the last of those that were started has ended, and before that when it
+    is worth to start others in the places of those that have.
     """
-    entry = _pinned(flow, path, len(makes), max_parallel)
-    if entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
+    entry = _found(flow, path, items, max_parallel)
+    if entry is None or entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
         flow.require_live()
+        if entry is None or not Progress.of(entry.value).started:
+            makes = _made(path, makes)
+        entry = entry or _begun(flow, path, items)
         alive = yield from _note(flow, entry)
         if alive or Progress.of(entry.value).left:
             entry = yield from _start(flow, entry, makes, alive, max_parallel)
             flow.suspend(entry)
         entry = yield from _decide(flow, entry, _failures(flow, path, len(makes)))
     return _results(flow, entry, len(makes))
+
+
+def _made(path: str, makes: Sequence[MakeRun]) -> list[MakeRun]:
+    """All children, made: one wrong input is found before others have begun to work, and again by no replay."""
+    made: list[MakeRun] = []
+    for index, make in enumerate(makes):
+        try:
+            run = make(item_path(path, index))
+        except Exception as error:
+            error.add_note(f"Input of item {index} of map {path!r}.")
+            raise
+        made.append(lambda _, run=run: run)  # type: ignore[misc]
+    return made
 
 
 def _note(flow: Flow, entry: Entry) -> Decisions[int]:
@@ -74,10 +99,18 @@ def _note(flow: Flow, entry: Entry) -> Decisions[int]:
     for number, index in enumerate(sorted(set(indexes).difference(alive)), 1):
         path = item_path(entry.path, index)
         state = cast(ChildState, flow.journal.inbox.child(path))
-        flow.record(ended(Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id)), state))
+        flow.record(_in_brief(ended(Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id)), state)))
         if number % CHUNK == 0:
             yield Persist()
     return len(alive)
+
+
+def _in_brief(entry: Entry) -> Entry:
+    """The child has its error whole, and its parent has those of thousands."""
+    if entry.error is None or len(entry.error) <= ERROR_MAX:
+        return entry
+    status, error = decode(entry.error)
+    return replace(entry, error=encode([status, in_brief(error, ERROR_MAX)]))
 
 
 def _start(
@@ -119,28 +152,33 @@ def _failures(flow: Flow, path: str, count: int) -> dict[Any, Any]:
 # --- both ------------------------------------------------------------------------------------
 
 
-def _pinned(flow: Flow, path: str, count: int, max_parallel: Any) -> Entry:
-    """The map's entry, which says for how many items it was begun: another number is not the same work."""
+def _found(flow: Flow, path: str, items: Sequence[Any], max_parallel: Any) -> Entry | None:
+    """The map's entry, which says with what items it was begun: with others it is not the same work."""
     if max_parallel is not None and (type(max_parallel) is not int or max_parallel < 1):
         raise TypeError(f"max_parallel of {path!r} must be an integer of at least 1, not {max_parallel!r}.")
     flow.claimed.claim_indexes(path)
-    fit_path(item_path(path, count))
+    fit_path(item_path(path, len(items)))
     flow.seen.add(f"{path}[")
     entry = flow.find(path, Kind.MAP)
-    if entry is None:
-        flow.require_live()
-        entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=Progress(count).value)
-        flow.record(entry)
-    pinned = Progress.of(entry.value).count
-    if pinned != count:
-        text = f"{path!r} was begun with {pinned} items, but the code now gives it {count}."
+    if entry is not None and (text := Progress.of(entry.value).difference(path, _progress(items))):
         flow.end(Blocked(BlockReason.DIVERGED, text))
     return entry
 
 
+def _begun(flow: Flow, path: str, items: Sequence[Any]) -> Entry:
+    flow.require_live()
+    entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=_progress(items).value)
+    flow.record(entry)
+    return entry
+
+
+def _progress(items: Sequence[Any]) -> Progress:
+    return Progress(len(items), digests=digests_of(items))
+
+
 def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry]:
     status = EntryStatus.FAILED if errors else EntryStatus.SUCCEEDED
-    entry = replace(entry, status=status, error=encode(errors) if errors else None)
+    entry = replace(entry, status=status, error=encode_failures(errors) if errors else None)
     flow.record(entry)
     yield Persist()
     return entry

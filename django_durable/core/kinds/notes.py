@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, MutableMapping
+from math import isfinite
 from typing import Any
 
 from ..flow.flow import Flow
@@ -25,9 +26,19 @@ NOTES_MAX = 100
 
 
 def progress(flow: Flow, done: float, total: float | None, message: str) -> None:
-    """Note how far the run has come. Raises PayloadError."""
+    """Note how far the run has come. Raises TypeError for what is no number, ValueError for one without a place."""
     flow.require_open("progress")
+    for what, number in (("done", done), ("total", total)):
+        if number is not None or what == "done":
+            _check_number(what, number)
     flow.pending.progress = encode({"done": done, "total": total, "message": str(message)[:500]})
+
+
+def _check_number(what: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise TypeError(f"{what} of progress() must be a number, not {number!r}.")
+    if not isfinite(number):
+        raise ValueError(f"{what} of progress() must be finite, not {number!r}.")
 
 
 def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from ..journal.states import EntryStatus, Kind
 from ..payloads.codec import decode, encode, is_plain
 from ..retries import Retry
 from .sleeps import seconds_of
-from .steps import after_error, failure
+from .steps import after_error, check_retry, failure
 
 
 class Pending(Enum):
@@ -48,6 +48,7 @@ def poll(
     While it waits, the entry's value is the number of polls and the deadline, and ``attempts`` counts those of the
     poll that is due: an endless one outgrows no column.
     """
+    check_retry(retry)
     pause, patience = _checked(path, fn, every, timeout)
     entry = flow.find(path, Kind.POLL)
     if entry is not None:

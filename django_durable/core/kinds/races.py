@@ -15,15 +15,17 @@ from ..flow.scopes import Body, revisit
 from ..flow.undoing import Loser
 from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
-from ..payloads.codec import decode, encode
-from ..payloads.failures import describe
-from .compensation import owes
+from ..payloads.briefly import encode_failures
+from ..payloads.codec import decode
 from .joins import branches_of, described, names_of, require_same
 
 
 def race(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[tuple[str, Any]]:
-    """Name and value of the first branch that succeeded. Raises RaceError where every one failed."""
+    """Name and value of the first branch that succeeded. Raises RaceError where every one failed, and where the value
+    of the first cannot be stored."""
     branches = branches_of(path, bodies)
+    if not branches:
+        raise TypeError(f"Race {path!r} takes at least one branch: of none, none can be the first.")
     entry = flow.find(path, Kind.RACE)
     if entry is not None and entry.value is not None:
         _require_same(flow, path, entry, branches)
@@ -48,12 +50,11 @@ def _require_same(flow: Flow, path: str, entry: Entry, branches: list[Branch]) -
 
 def _come_by(flow: Flow, branches: list[Branch], winner: str) -> Decisions[None]:
     for branch in branches:
-        if branch.name == winner:
+        # A loser has nothing to say any more, but to whoever looks for what there is to undo.
+        if branch.name == winner or flow.is_stopped:
             yield from revisit(flow, branch.path, branch.body)
         else:
             flow.seen.add(f"{branch.path}/")
-            if owes(flow, branch.path):
-                flow.losers.append(Loser(branch.path, branch.body))
 
 
 def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[Entry]:
@@ -66,38 +67,46 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
     errors: dict[str, Any] = {}
     group = Branches(flow, branches, f"race:{path}")
     while (branch := (yield from group.next())) is not None:
-        won, error = _win(flow, path, branch)
-        if won is not None:
-            yield from group.stop()
-            flow.record(won)
-            for parked in group.waiting:
-                absorb(flow, parked.part)
-            _leave_behind(flow, [*failed, *group.waiting], group.running)
-            yield Persist()
-            return won
-        failed.append(branch)
-        errors[branch.name] = error
-    told = encode({branch.name: errors[branch.name] for branch in branches})
-    entry = Entry(path, Kind.RACE, EntryStatus.FAILED, value=names_of(branches), error=told)
+        if isinstance(branch.performed, Raised):
+            failed.append(branch)
+            errors[branch.name] = described(branch.performed.error)
+            continue
+        try:
+            value = flow.encode([branch.name, branch.performed.value], f"result of {path!r}")
+        except PayloadError as error:
+            yield from _call_off(flow, group)
+            return (yield from _fail(flow, path, branches, {branch.name: described(error)}))
+        yield from group.stop()
+        won = Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value)
+        flow.record(won)
+        for parked in group.waiting:
+            absorb(flow, parked.part)
+        _leave_behind(flow, [*failed, *group.waiting], group.running)
+        yield Persist()
+        return won
+    return (yield from _fail(flow, path, branches, {branch.name: errors[branch.name] for branch in branches}))
+
+
+def _call_off(flow: Flow, group: Branches) -> Decisions[None]:
+    """There is a winner, and what it returned cannot be stored: a replay could not give it. Nobody wins after it."""
+    others = [*group.running, *group.waiting]
+    yield from group.stop()
+    yield from group.take_over()
+    for branch in others:
+        flow.seen.add(f"{branch.path}/")
+        abandon(flow, branch.path)
+
+
+def _fail(flow: Flow, path: str, branches: list[Branch], errors: dict[str, Any]) -> Decisions[Entry]:
+    entry = Entry(path, Kind.RACE, EntryStatus.FAILED, value=names_of(branches), error=encode_failures(errors))
     flow.record(entry)
     yield Persist()
     return entry
 
 
-def _win(flow: Flow, path: str, branch: Branch) -> tuple[Entry | None, dict[str, Any]]:
-    """The entry that makes ``branch`` the winner, or its error."""
-    if isinstance(branch.performed, Raised):
-        return None, described(branch.performed.error)
-    try:
-        value = flow.encode([branch.name, branch.performed.value], f"result of {path!r}")
-    except PayloadError as error:
-        return None, describe(error)
-    return Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value), {}
-
-
 def _leave_behind(flow: Flow, over: Sequence[Branch], running: Sequence[Branch]) -> None:
-    """The losers wait for nothing any more, and what they have done is to be undone."""
+    """The losers wait for nothing any more. That what they have done is to be undone the journal says from now on."""
     for branch in (*over, *running):
         flow.seen.add(f"{branch.path}/")
         abandon(flow, branch.path)
-        flow.losers.append(Loser(branch.path, branch.body, branch.part if branch in running else None))
+    flow.losers += [Loser(branch.path, branch.part) for branch in running]

@@ -27,10 +27,15 @@ def short(error: BaseException) -> str:
     return f"{type(error).__name__}: {_message(error, 200)}"
 
 
+def type_name(cls: type[BaseException]) -> str:
+    """What ``type`` says of an error of this class."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
 def _describe(error: BaseException, message: int, frames: int, seen: list[BaseException]) -> dict[str, Any]:
     seen.append(error)
     found: dict[str, Any] = {
-        "type": _type_name(error),
+        "type": _type_of(error),
         "message": _message(error, message),
         "traceback": _traceback(error, frames),
     }
@@ -49,11 +54,9 @@ def _is_new(error: BaseException, seen: list[BaseException]) -> bool:
 # --- parts, each of which may meet a class that misbehaves: hence BaseException throughout ---
 
 
-def _type_name(error: BaseException) -> str:
+def _type_of(error: BaseException) -> str:
     try:
-        cls = type(error)
-        name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-        return _cut(name, 500)
+        return _cut(type_name(type(error)), 500)
     except BaseException:
         return "Exception"
 
@@ -69,7 +72,7 @@ def _traceback(error: BaseException, limit: int) -> str:
     try:
         frames = traceback.format_tb(error.__traceback__, -FRAMES_MAX)
         head = "Traceback (most recent call last):\n" if frames else ""
-        return _cut_front(f"{head}{''.join(frames)}{_type_name(error)}: {_message(error, 200)}", limit)
+        return _cut_front(f"{head}{''.join(frames)}{_type_of(error)}: {_message(error, 200)}", limit)
     except BaseException as second:
         return f"<its traceback could not be formatted: {type(second).__name__}>"
 

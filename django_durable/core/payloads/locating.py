@@ -60,10 +60,10 @@ def _items(value: dict[Any, Any]) -> Iterator[tuple[str, Any, int]]:
 
 def _data(value: Any) -> Iterator[tuple[str, Any, int]]:
     try:
-        tag, data = tagged(value)
+        _, data = tagged(value)
     except Refusal:
         return
-    if tag.startswith("@") and type(data) is dict:
+    if type(data) is dict:
         for name, item in data.items():
             yield f".{name}", item, 2
     else:

@@ -12,6 +12,7 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Suspended
 from django_durable.core.journal.states import EntryStatus
+from django_durable.core.payloads.briefly import TOGETHER_MAX
 from django_durable.core.payloads.codec import decode
 from django_durable.core.retries import Retry
 from django_durable.exceptions import JoinError, RaceError
@@ -163,16 +164,55 @@ def test_misuse_in_a_branch_fails_the_run_and_no_branch_error_hides_it(world: Wo
     assert type(world.error).__name__ == "StepNameReused"
 
 
-def test_no_branches_and_things_that_are_none_are_refused(world: World) -> None:
-    for wrong in ({}, {"a": 1}, [lambda ctx: 1]):
+def test_things_that_are_no_branches_are_refused(world: World) -> None:
+    for wrong in ({"a": 1}, [lambda ctx: 1]):
         world.run(lambda ctx, wrong=wrong: ctx.join("both", wrong))  # type: ignore[misc]
         assert isinstance(world.error, TypeError)
+
+
+def test_a_join_of_none_has_no_results_and_a_race_of_none_is_refused(world: World) -> None:
+    assert world.value(lambda ctx: ctx.join("both", {})) == {}
+    assert world.value(lambda ctx: ctx.join("both", {})) == {}
+    outcome = world.run(lambda ctx: ctx.join("both", {"a": lambda ctx: 1}))
+    assert isinstance(outcome, Blocked) and "begun with the branches , but" in outcome.text
+    world.run(lambda ctx: ctx.race("any", {}))
+    assert isinstance(world.error, TypeError) and "at least one branch" in str(world.error)
 
 
 def test_a_result_that_cannot_be_journaled_fails_the_join(world: World) -> None:
     world.run(lambda ctx: ctx.join("both", {"a": lambda ctx: object()}))
     assert isinstance(world.error, JoinError)
-    assert "results of 'both'" in str(world.error)
+    assert list(world.error.errors) == ["a"]
+    assert world.error.errors["a"]["type"].endswith("PayloadError")
+    assert "result of 'both/a': " in world.error.errors["a"]["message"]
+
+
+def test_each_result_that_cannot_be_journaled_is_its_branch_s_failure(world: World) -> None:
+    world.max_payload_bytes = 100
+    results = {"a": object(), "b": "fits", "c": "x" * 100}
+    world.run(lambda ctx: ctx.join("both", {name: lambda ctx, name=name: results[name] for name in results}))  # type: ignore[misc]
+    assert isinstance(world.error, JoinError)
+    assert list(world.error.errors) == ["a", "c"]
+    assert world.error.errors["a"]["reason"] == "exhausted"
+
+
+def test_results_that_are_only_together_too_large_are_the_failure_of_the_largest(world: World) -> None:
+    world.max_payload_bytes = 100
+    world.run(lambda ctx: ctx.join("both", {"a": lambda ctx: "x" * 40, "b": lambda ctx: "x" * 60}))
+    assert isinstance(world.error, JoinError)
+    assert list(world.error.errors) == ["b"]
+    assert "results of 'both': takes" in world.error.errors["b"]["message"]
+
+
+@pytest.mark.parametrize("how", ["join", "race"])
+def test_branches_that_fail_with_very_much_to_say_are_told_in_brief(world: World, how: str) -> None:
+    def fail(ctx: Context) -> None:
+        raise ValueError("x" * 10_000)
+
+    world.run(lambda ctx: getattr(ctx, how)("both", {str(n): fail for n in range(100)}))
+    assert isinstance(world.error, JoinError | RaceError)
+    assert len(world.error.errors) == 100
+    assert len(world.entries["both"].error or "") <= TOGETHER_MAX
 
 
 # --- race ------------------------------------------------------------------------------------

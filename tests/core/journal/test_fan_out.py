@@ -11,12 +11,13 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.flow.branches import LOOK_AGAIN
 from django_durable.core.flow.flow import Flow
-from django_durable.core.journal.fan_out import LOW_WATER_MAX, low_water_mark
-from django_durable.core.journal.journal import Entry
-from django_durable.core.journal.outcomes import Completed, Failed, Suspended
+from django_durable.core.journal.fan_out import LOW_WATER_MAX, Progress, low_water_mark, started_anew, with_only
+from django_durable.core.journal.journal import Entry, NewRun
+from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Suspended
 from django_durable.core.journal.states import TERMINAL, EntryStatus
+from django_durable.core.payloads.briefly import TOGETHER_MAX
 from django_durable.core.payloads.codec import decode
-from django_durable.exceptions import JoinError
+from django_durable.exceptions import InvalidInput, JoinError
 from tests.core.driving import Line, Pack, World, end
 
 
@@ -82,7 +83,7 @@ def test_a_slow_child_does_not_keep_the_others_waiting() -> None:
         if fan.is_awake:
             assert fan.attempt() == Suspended("map:each")
         assert len(fan.alive) <= 4
-    assert len(fan.pack.made) == 20
+    assert len(fan.world.children) == 20
     fan.end(0)
     assert fan.is_awake
     assert fan.world.value(fan.body) == [index * 10 for index in range(20)]
@@ -121,7 +122,7 @@ def test_whatever_ends_first_and_wherever_the_parent_dies_nothing_is_started_twi
             outcome = fan.attempt()
     assert isinstance(outcome, Completed)
     assert decode(outcome.output) == [index * 10 for index in range(fan.count)]
-    assert len(fan.pack.made) >= fan.count == len(fan.world.children)
+    assert len(fan.world.children) == fan.count
 
 
 def test_the_last_ones_are_waited_for_together() -> None:
@@ -176,7 +177,73 @@ def test_failures_come_by_index_after_all_have_ended() -> None:
     error = fan.world.error
     assert isinstance(error, JoinError)
     assert {index: one["run"] for index, one in error.errors.items()} == {0: str(run_id)}
-    assert len(fan.pack.made) == 4
+    assert len(fan.world.children) == 4
+
+
+def test_the_errors_of_very_many_children_are_told_in_brief_and_all_of_them() -> None:
+    fan = Fan(900, None)
+    fan.attempt()
+    for index in fan.alive:
+        end(fan.world, f"each[{index}]", "failed", error={"type": "ValueError", "message": "no " * 7000})
+    assert isinstance(fan.attempt(), Failed)
+    assert len(fan.entry.error or "") <= TOGETHER_MAX
+    assert max(len(fan.world.entries[f"each[{index}]"].error or "") for index in range(900)) < 2100
+    error = fan.world.error
+    assert isinstance(error, JoinError) and "(900 of 900 errors are told in brief.)" in str(error)
+    last = error.errors[899]
+    assert (last["type"], last["message"][:6], last["culprits"]) == ("ValueError", "no no ", ["each[899]"])
+    assert last["run"] == str(fan.world.children["each[899]"].run_id)
+
+
+# --- what it is given ----------------------------------------------------------------------------
+
+
+class Strict(Pack):
+    """Takes numbers only."""
+
+    def new_child(self, parent: Any, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
+        if not isinstance(args[0], int):
+            raise InvalidInput("shop.pack", ["not a number"])
+        return super().new_child(parent, path, args, kwargs)
+
+
+@pytest.mark.parametrize("max_parallel", [None, 2])
+def test_where_one_input_is_wrong_no_child_is_started(max_parallel: int | None) -> None:
+    world, pack = World(), Strict()
+    items = [*range(600), "x"]
+    world.attempt(lambda ctx: ctx.map("each", pack, items, max_parallel=max_parallel))
+    assert isinstance(world.error, InvalidInput)
+    assert world.error.__notes__ == ["Input of item 600 of map 'each'."]
+    assert (world.children, world.entries) == ({}, {})
+    # Mended code may give it other items.
+    assert world.attempt(lambda ctx: ctx.map("each", pack, [1], max_parallel=max_parallel)) == Suspended("map:each")
+
+
+def test_items_that_differ_start_nobody() -> None:
+    world, pack = World(), Pack()
+    items = [1, 2, 3]
+
+    def body(ctx: Context) -> Any:
+        return ctx.map("each", pack, items, max_parallel=2)
+
+    world.attempt(body)
+    end(world, "each[0]", "succeeded", 1)
+    items.reverse()
+    outcome = world.attempt(body)
+    assert isinstance(outcome, Blocked) and "another item 0 than" in outcome.text
+    assert len(world.children) == 2
+    items.reverse()
+    world.attempt(body)
+    assert len(world.children) == 3
+
+
+@pytest.mark.parametrize("digests", ["", ["aa", ""], "aa"])
+@pytest.mark.parametrize("again", [(), (0,)])
+def test_runs_that_begin_with_a_part_of_a_map_know_its_items(digests: Any, again: tuple[int, ...]) -> None:
+    progress = Progress(2, 2, again, digests)
+    assert Progress.of(progress.value) == progress
+    assert Progress.of(started_anew(progress.value, [1])) == Progress(2, 2, (*again, 1), digests)
+    assert Progress.of(with_only(progress.value, [1])) == Progress(2, 2, (0,), digests)
 
 
 # --- beside others -----------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from django_durable.core.context import Context
+from django_durable.core.journal.journal import MemoryJournal
 from django_durable.core.journal.outcomes import Blocked, Failed, Suspended
 from django_durable.core.journal.states import EntryStatus, Kind
 from django_durable.core.kinds.loops import Break, Continue
@@ -217,9 +219,76 @@ def test_a_loser_s_compensation_waits_for_its_next_attempt_as_any_other(shop: Sh
 
     world.run(body)
     for _ in range(3):
-        outcome = world.attempt(lambda ctx: world._undo(body))
+        outcome = world.attempt(lambda ctx: world._undo(body), settles=False)
         assert isinstance(outcome, Suspended) and outcome.waiting_on == "retry:any/loser/lost%undo"
         assert world.entries["any/loser/lost%undo"].status == EntryStatus.RETRYING
+
+
+AROUND: dict[str, Callable[[Context, Callable[[Context], Any]], Any]] = {
+    "nothing": lambda ctx, body: body(ctx),
+    "turn": lambda ctx, body: ctx.loop("at", lambda ctx, n: body(ctx) and Break(n) if n else Continue(1), 0),
+    "loop": lambda ctx, body: ctx.loop("at", lambda ctx, n: Break(n) if n else body(ctx) and Continue(1), 0, history=0),
+    "block": lambda ctx, body: ctx.try_block("at", body),
+    "branch": lambda ctx, body: ctx.join("at", {"a": body, "b": lambda ctx: 1}),
+    "winner": lambda ctx, body: ctx.race("at", {"a": body, "b": lambda ctx: ctx.wait_for_event("never")}),
+}
+
+
+@pytest.mark.behaviour("FLOW-02d", "FLOW-06l")
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("how", ["crash", "pause"])
+def test_a_loser_is_undone_whatever_scope_its_race_lay_in_and_whatever_interrupts_the_run_behind_it(
+    shop: Shop, around: str, how: str
+) -> None:
+    """The process that saw it lose is gone: that it has to be undone only the journal says."""
+    world = World()
+
+    def loser(ctx: Context) -> None:
+        shop.do(ctx, "lost")
+        ctx.sleep("long", 600)
+
+    def racing(ctx: Context) -> Any:
+        return ctx.race("any", {"loser": loser, "winner": lambda ctx: shop.do(ctx, "won")})[0]
+
+    def later() -> None:
+        {"crash": world.crash_after, "pause": world.pause_after}[how].add(len(world.commits) + 1)
+
+    def body(ctx: Context) -> None:
+        AROUND[around](ctx, racing)
+        ctx.step("later", later)
+        ctx.step("last", lambda: shop.log.append("last"))
+
+    world.value(body)
+    assert world.attempts == 2
+    assert shop.log == ["lost", "won", "last", "-lost"]
+
+
+def test_a_loser_whose_compensation_the_code_does_not_come_to_any_more_blocks_the_run(shop: Shop) -> None:
+    world = World()
+    steps = [shop.do]
+
+    def loser(ctx: Context) -> None:
+        for do in steps:
+            do(ctx, "lost")
+        ctx.sleep("long", 600)
+
+    def body(ctx: Context) -> None:
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: 1})
+        ctx.step("later", steps.clear)
+
+    outcome = world.attempt(body)
+    assert isinstance(outcome, Blocked) and "any/loser/lost" in outcome.text
+    steps.append(shop.do)
+    world.value(lambda ctx: ctx.race("any", {"loser": loser, "winner": lambda ctx: 1}))
+    assert shop.log == ["lost", "-lost"]
+
+
+def test_a_run_without_a_race_is_not_searched_for_losers(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    under = MemoryJournal.under
+    monkeypatch.setattr(MemoryJournal, "under", lambda self, scope: looked.append(scope) or under(self, scope))
+    World().value(lambda ctx: [shop.do(ctx, "a"), ctx.sleep("nap", 5), shop.do(ctx, "b")])
+    assert "" not in looked
 
 
 @pytest.mark.behaviour("FLOW-06h")

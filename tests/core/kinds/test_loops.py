@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from django_durable.core.context import Context
-from django_durable.core.journal.outcomes import Failed, Suspended
+from django_durable.core.journal.outcomes import Completed, Failed, Paused, Suspended
 from django_durable.core.journal.states import EntryStatus
-from django_durable.core.kinds.loops import Break, Continue
+from django_durable.core.kinds.loops import Break, Continue, position
 from django_durable.exceptions import LoopLimit
 
-from ..driving import AT_ONCE, World
+from ..driving import AT_ONCE, NOON, World
 
 
 def count_to(limit: int) -> Any:
@@ -185,6 +187,43 @@ def test_an_endless_loop_that_does_nothing_durable_keeps_one_entry() -> None:
     assert set(world.entries) == {"spin"} and len(world.commits) == 2
 
 
+ASKED: dict[str, Callable[[World], None]] = {
+    "cancel": lambda world: setattr(world.lease, "cancel_requested", True),
+    "pause": lambda world: setattr(world.lease, "pause_requested", True),
+    "lost": lambda world: world.lease.lose(),
+    "deadline": lambda world: setattr(world, "now", world.now + timedelta(hours=2)),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("call", [lambda ctx: None, lambda ctx: ctx.now()], ids=["nothing", "now"])
+def test_a_loop_heeds_what_is_asked_of_its_run_although_no_turn_does_anything_durable(asked: str, call: Any) -> None:
+    world, turns = World(deadline_at=NOON + timedelta(hours=1)), []
+
+    def turn(ctx: Context, n: int) -> Any:
+        call(ctx)
+        turns.append(n)
+        if n == 10:
+            ASKED[asked](world)
+        return Break() if n == 100 else Continue(n + 1)
+
+    assert not isinstance(world.attempt(lambda ctx: ctx.loop("spin", turn, 0)), Completed)
+    assert turns[-1] == 10
+
+
+def test_a_loop_whose_turns_commit_nothing_does_so_now_and_then_and_hears_what_is_asked() -> None:
+    """What is asked of a run comes with its commits where no heartbeat brings it."""
+    world = World(pause_after={2})
+
+    def turn(ctx: Context, n: int) -> Any:
+        world.now += timedelta(milliseconds=100)
+        return Break(n) if n == 100 else Continue(n + 1)
+
+    assert isinstance(world.attempt(lambda ctx: ctx.loop("spin", turn, 0)), Paused)
+    number, *_ = position(world.entries["spin"].value or "")
+    assert 10 < number < 30
+
+
 @pytest.mark.behaviour("FLOW-03h")
 def test_turns_left_by_an_earlier_claim_are_pruned_too() -> None:
     world = World()
@@ -203,3 +242,12 @@ def test_turns_left_by_an_earlier_claim_are_pruned_too() -> None:
     pruned = [path for write in world.commits for path in write.forgotten]
     assert len(pruned) == len(set(pruned)) > 20
     assert all(entry.status == EntryStatus.SUCCEEDED for entry in works)
+
+
+def test_a_turn_that_raises_stop_iteration_is_told_as_such() -> None:
+    def turn(ctx: Context, state: Any) -> Any:
+        return next(iter(()))
+
+    world = World()
+    world.run(lambda ctx: ctx.loop("empty", turn))
+    assert "turn of loop 'empty' raised StopIteration" in str(world.error)

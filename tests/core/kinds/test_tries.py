@@ -7,18 +7,22 @@ from typing import Any
 import pytest
 
 from django_durable.core.context import Context
+from django_durable.core.journal.culprits import culprits_of
 from django_durable.core.journal.outcomes import Failed, Suspended
+from django_durable.core.kinds.reasons import is_rollback
 from django_durable.core.retries import Retry
 from django_durable.exceptions import (
+    ChildFailed,
     JoinError,
     NonRetriableError,
+    PollTimeout,
     RollbackError,
     StepFailed,
     StepNameReused,
     StepTimeout,
 )
 
-from ..driving import AT_ONCE, World, failing
+from ..driving import AT_ONCE, RUN_ID, World, failing
 
 
 @pytest.mark.behaviour("FLOW-04a")
@@ -75,7 +79,26 @@ def test_a_rollback_goes_its_way_through_steps_blocks_and_branches() -> None:
     def own(ctx: Context) -> Any:
         return ctx.try_block("block", failing_with(RollbackError("mine")))
 
-    for body, error in ((step, StepFailed), (block, StepFailed), (branch, JoinError), (own, RollbackError)):
+    def group(ctx: Context) -> Any:
+        return ctx.try_block("block", failing_with(ExceptionGroup("two", [ValueError(), RollbackError("mine")])))
+
+    def wrapped(ctx: Context) -> Any:
+        def block(ctx: Context) -> None:
+            try:
+                step(ctx)
+            except StepFailed as error:
+                raise LookupError("no") from error
+
+        return ctx.try_block("block", block)
+
+    for body, error in (
+        (step, StepFailed),
+        (block, StepFailed),
+        (branch, JoinError),
+        (own, RollbackError),
+        (group, ExceptionGroup),
+        (wrapped, LookupError),
+    ):
         world = World()
         assert isinstance(world.run(body), Failed)
         assert isinstance(world.error, error)
@@ -146,3 +169,84 @@ def test_a_result_that_cannot_be_journaled_is_the_block_s_failure() -> None:
     outcomes = []
     World().value(lambda ctx: outcomes.append(ctx.try_block("block", lambda ctx: object())))
     assert not outcomes[0].ok and "result of block" in outcomes[0].error["message"]
+
+
+def test_every_failure_of_a_block_has_a_reason() -> None:
+    world = World(step_retry=AT_ONCE)
+    never = failing(*[NonRetriableError("never")] * 9)
+    flaky = failing(*[ValueError("no")] * 9)
+    late = ChildFailed("pack", RUN_ID, "failed", {"type": "django_durable.exceptions.RunTimeout", "message": ""})
+
+    def reason(ctx: Context, name: str, block: Any) -> str:
+        outcome = ctx.try_block(name, block)
+        assert outcome.error is not None
+        return str(outcome.error["reason"])
+
+    def body(ctx: Context) -> Any:
+        return {
+            "own": reason(ctx, "own", failing_with(KeyError("no"))),
+            "critical": reason(ctx, "critical", failing_with(NonRetriableError("no"))),
+            "child": reason(ctx, "child", failing_with(late)),
+            "step": reason(ctx, "step", lambda ctx: ctx.step("a", flaky)),
+            "poll": reason(ctx, "poll", failing_with(PollTimeout("ready", 3))),
+            "join": reason(ctx, "join", lambda ctx: ctx.join("j", {"a": lambda ctx: ctx.step("a", never)})),
+            "race": reason(ctx, "race", lambda ctx: ctx.race("r", {"a": lambda ctx: ctx.step("a", flaky)})),
+            "value": reason(ctx, "value", lambda ctx: object()),
+        }
+
+    assert world.value(body) == {
+        "own": "exhausted",
+        "critical": "critical",
+        "child": "timeout",
+        "step": "exhausted",
+        "poll": "timeout",
+        "join": "critical",
+        "race": "exhausted",
+        "value": "exhausted",
+    }
+
+
+def test_an_error_that_is_its_own_cause_has_an_end() -> None:
+    error = ValueError("no")
+    error.__cause__ = error
+    assert (culprits_of(error), is_rollback(error)) == ([], False)
+
+
+def test_an_outcome_s_failure_names_what_a_resume_would_try_again() -> None:
+    def stepwise(ctx: Context) -> None:
+        raise NonRetriableError("no") from ctx.try_step("pay", failing_with(NonRetriableError("never")), 1).failure
+
+    def blockwise(ctx: Context) -> None:
+        def block(ctx: Context) -> None:
+            ctx.step("pay", failing_with(NonRetriableError("never")), 1)
+
+        raise NonRetriableError("no") from ctx.try_block("block", block).failure
+
+    def again(ctx: Context) -> None:
+        failure = ctx.try_block("block", failing_with(KeyError("own"))).failure
+        assert failure is not None
+        raise failure
+
+    for body, culprits in ((stepwise, ["pay"]), (blockwise, ["block/pay", "block"]), (again, ["block"])):
+        world = World(step_retry=AT_ONCE)
+        for _ in range(2):  # as it happens, and in a replay
+            world.run(body)
+            assert world.error is not None
+            assert culprits_of(world.error) == culprits
+
+
+def test_an_outcome_s_failure_is_stored_with_it() -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def body(ctx: Context) -> Any:
+        branches = {
+            "step": lambda ctx: ctx.try_step("pay", failing_with(NonRetriableError("never")), 1),
+            "block": lambda ctx: ctx.try_block("block", failing_with(KeyError("own"))),
+            "good": lambda ctx: ctx.try_step("pay", lambda: 1),
+        }
+        outcomes = ctx.join("all", branches)
+        return {name: outcome.failure and culprits_of(outcome.failure) for name, outcome in outcomes.items()}
+
+    assert (
+        world.value(body) == world.value(body) == {"step": ["all/step/pay"], "block": ["all/block/block"], "good": None}
+    )

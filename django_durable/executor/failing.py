@@ -1,0 +1,49 @@
+"""What becomes of a run whose function raised: another attempt, or an error to end with."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ..core.journal.culprits import JOURNALED, culprits_of, place_of
+from ..core.journal.outcomes import Retried
+from ..core.journal.states import Phase
+from ..core.kinds.reasons import is_rollback
+from ..core.payloads.failures import describe
+from ..core.retries import Retry, retry_delay
+from ..exceptions import ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused
+from ..store.claiming import Claim
+
+HOPELESS = (ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused)
+"""Errors that a replay of the same code and journal can only meet again."""
+
+
+def tried_again(claim: Claim, retry: Retry, error: BaseException) -> Retried | None:
+    """The next attempt of the run as a whole; None where there is to be none."""
+    if claim.phase != Phase.FORWARD or _is_final(error):
+        return None
+    attempt, allowed = claim.attempt, claim.max_attempts or retry.max_attempts
+    # ``using(max_attempts=…)`` replaces the policy's count, so the policy is asked as if at its first attempt.
+    if attempt >= allowed or not retry.allows(error, min(attempt, retry.max_attempts - 1)):
+        return None
+    return Retried(describe(error), attempt + 1, retry_delay(retry, error, attempt, random.random))
+
+
+def _is_final(error: BaseException) -> bool:
+    """Whether trying the run again is of no use; a group (of a TaskGroup) is as hopeless as any error in it."""
+    final = (*JOURNALED, *HOPELESS)
+    return (
+        isinstance(error, final)
+        or is_rollback(error)
+        or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
+    )
+
+
+def told(error: BaseException) -> dict[str, Any]:
+    """The error as the run ends with it: with the step that it came from, and what a resume would try again."""
+    described = describe(error)
+    if place := place_of(error):
+        described["step"] = place
+    if culprits := culprits_of(error):
+        described["culprits"] = culprits
+    return described
