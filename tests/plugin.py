@@ -15,7 +15,7 @@ from tests.servers import Servers, servers_for
 
 SERVERS = pytest.StashKey[Servers]()
 CONTRACT_FOLDERS = ("store", "queues", "executor", "worker", "testing")
-QUEUE_FOLDERS = ("queues", "worker")
+"""What reaches a database here is part of the contract that every backend keeps; of the queues all is."""
 DATABASE_FIXTURES = {"db", "transactional_db"}
 
 
@@ -40,13 +40,10 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What lies in these folders and reaches a database is part of the contract that every backend keeps."""
     tests = config.rootpath / "tests"
     for item in items:
         folder = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
-        if folder in QUEUE_FOLDERS and not item.get_closest_marker("queue"):
-            item.add_marker("queue")
-        if item.get_closest_marker("queue") or (folder in CONTRACT_FOLDERS and reaches_database(item)):
+        if folder == "queues" or (folder in CONTRACT_FOLDERS and reaches_database(item)):
             item.add_marker("contract")
 
 

@@ -25,8 +25,8 @@ from tests.servers import Folder, Guarded  # noqa: E402
 Part = tuple[str, list[str]]
 """A backend and what is selected on it: one run of pytest, on servers of its own."""
 
-CONTRACT, QUEUE = ["-m", "contract"], ["-m", "queue"]
-PARTS: list[Part] = [("postgres-redis", []), ("sqlite", CONTRACT), ("postgres-database", QUEUE)]
+CONTRACT = ["-m", "contract"]
+PARTS: list[Part] = [("postgres-redis", []), ("postgres-database", CONTRACT), ("sqlite", CONTRACT)]
 
 SLOW = "tests/acceptance"
 """Real processes that wait for leases to lapse, and leave the machine to others."""
@@ -38,8 +38,9 @@ WHOLE: list[Part] = [
     ("postgres-redis", [f"--ignore={folder}" for folder in (*ENGINE, SLOW)]),
     ("postgres-redis", [SLOW]),
     ("postgres-redis", ENGINE),
+    ("postgres-database", [*CONTRACT, f"--ignore={SLOW}"]),
     ("sqlite", [*CONTRACT, SLOW]),
-    ("postgres-database", QUEUE),
+    ("postgres-database", [*CONTRACT, SLOW]),
     ("sqlite", [*CONTRACT, f"--ignore={SLOW}"]),
 ]
 """The same in smaller parts, the long ones first: whoever is free takes the next, so that no core waits at the end."""

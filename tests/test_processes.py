@@ -21,7 +21,7 @@ Counter.objects.create(name=settings.DURABLE["KEY_PREFIX"], value=1)
 SLEEP = "import time; print('asleep'); time.sleep(60)"
 
 
-@pytest.mark.queue
+@pytest.mark.contract
 @pytest.mark.django_db(transaction=True)
 def test_a_command_works_on_the_test_database_with_the_settings_it_was_given():
     command = Command("shell", "-c", COUNT, durable={"KEY_PREFIX": "from a process"})

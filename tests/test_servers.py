@@ -152,7 +152,7 @@ def test_copy_of_binaries_is_open_to_every_user(tmp_path):
     ]
 
 
-@pytest.mark.queue
+@pytest.mark.contract
 @pytest.mark.django_db
 def test_settings_follow_the_backend(backend, settings):
     assert connection.vendor == backend.split("-")[0].replace("postgres", "postgresql")

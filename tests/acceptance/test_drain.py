@@ -37,7 +37,7 @@ def no_worker_is_left() -> bool:
 
 
 @pytest.mark.behaviour("RUN-15b")
-@pytest.mark.queue
+@pytest.mark.contract
 def test_sigterm_leaves_no_lease() -> None:
     worker = Worker("--processes", "2")
     gate = new_gate()

@@ -56,7 +56,7 @@ def check_all_were_heard(run_ids: Sequence[UUID]) -> None:
 
 
 @pytest.mark.behaviour("WAIT-02j")
-@pytest.mark.queue
+@pytest.mark.contract
 def test_events_around_every_suspension_are_taken_once() -> None:
     # Sweeps are far apart: it is the wakes themselves that must not get lost.
     worker = Worker("--processes", "2", durable={"REAP_SECONDS": 120})
@@ -123,7 +123,7 @@ def check_all_were_answered(run_ids: Sequence[UUID], sent: Sent) -> None:
 
 
 @pytest.mark.behaviour("WAIT-02d", "WAIT-02e", "WAIT-02j", "WAIT-02k")
-@pytest.mark.queue
+@pytest.mark.contract
 def test_several_at_a_time_are_taken_once_in_order_and_answered() -> None:
     workers = [Worker(durable={"REAP_SECONDS": 120}) for _ in range(2)]
     ids = started(60 if connection.vendor == "postgresql" else 20)
@@ -147,7 +147,7 @@ def test_several_at_a_time_are_taken_once_in_order_when_a_worker_is_killed() -> 
 
 
 @pytest.mark.behaviour("WAIT-02h", "WAIT-02i", "WAIT-02j")
-@pytest.mark.queue
+@pytest.mark.contract
 @pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed"])
 def test_before_during_execution_while_suspended_and_during_a_replay(tmp_path: Path, is_killed: bool) -> None:
     hold = tmp_path / "hold"
@@ -179,7 +179,7 @@ def calls(folder: Path) -> int:
     return len(list(folder.glob("call-*")))
 
 
-@pytest.mark.queue
+@pytest.mark.contract
 def test_what_comes_while_another_branch_works_is_taken_and_answered_meanwhile(tmp_path: Path) -> None:
     Worker()
     run = hearing.enqueue(str(tmp_path))

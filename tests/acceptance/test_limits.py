@@ -13,7 +13,7 @@ from tests.acceptance.traces import new_gate, open_gate, traces, wait_for_succes
 from tests.app import limits
 from tests.processes import Worker, wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.queue]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 
 @pytest.mark.behaviour("RUN-12a", "RUN-12b", "RUN-12d")

@@ -122,7 +122,7 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(postgres_server: Po
     assert "Traceback" not in worker.log
 
 
-@pytest.mark.queue
+@pytest.mark.contract
 def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
     """Started together with `migrate`, as containers are."""
     name = str(tmp_path / "fresh.sqlite3") if backend == "sqlite" else "durable_fresh"

@@ -33,7 +33,7 @@ def recovery_seconds(backend: str) -> float:
 
 
 @pytest.mark.behaviour("RUN-05b", "RUN-05c")
-@pytest.mark.queue
+@pytest.mark.contract
 def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
     gate = new_gate()
     inside, between = faults.held_inside.enqueue(gate), faults.held_between.enqueue(gate)
@@ -70,7 +70,7 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
 
 
 @pytest.mark.behaviour("RUN-06b")
-@pytest.mark.queue
+@pytest.mark.contract
 def test_a_thawed_worker_writes_nothing_and_works_on() -> None:
     frozen = Worker("--queues", "default,mine", "--verbosity", "2")
     gate = new_gate()

@@ -9,7 +9,7 @@ from tests.app import workflows
 from tests.processes import Worker as WorkerProcess
 from tests.processes import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.queue]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 
 @pytest.mark.behaviour("RUN-01a")

@@ -17,7 +17,7 @@ from tests.app.workflows import doubling
 from tests.commands.conftest import Call
 from tests.commands.rows import a_run
 
-pytestmark = [pytest.mark.django_db, pytest.mark.queue]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 HOUR = timedelta(hours=1)
 
 

@@ -126,7 +126,7 @@ def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() 
     assert runs() == [] and not fresh(rows[1]).enabled
 
 
-@pytest.mark.queue
+@pytest.mark.contract
 def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() -> None:
     row = make_schedule("* * * * * *", workflow="app.doubling", input='{"number": 4}', overlap="allow")
     workers = [Worker("--concurrency", "4"), Worker("--concurrency", "4")]
