@@ -147,7 +147,7 @@ def _run(turn: Any, entries: dict[str, Any]) -> None:
     from django_durable.core.flow.lease import Lease
     from django_durable.core.flow.run_info import RunInfo
     from django_durable.core.journal.journal import MemoryJournal
-    from django_durable.executor.branches import NO_THREADS
+    from django_durable.executor.branch_threads import NO_THREADS
     from django_durable.executor.sync_driver import SyncDriver
 
     run_id = UUID(int=1)

@@ -12,7 +12,7 @@ from django.db.models.functions import Cast, Left, Length
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt
-from ..core.kinds.notes import read_notes
+from ..core.journal.annotations import read_notes
 from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
 from .text import cut, cut_front, visible

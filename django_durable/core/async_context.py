@@ -8,18 +8,20 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
 from uuid import UUID
 
-from .facts import Facts, Startable, step_options
+from .facts import Facts
 from .flow.effects import Decisions
 from .flow.flow import Flow
 from .flow.unawaited import Unawaited
 from .kinds import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
+from .kinds.children import Startable
 from .kinds.events import Event, wait_for_events
 from .kinds.polls import Pending
-from .kinds.steps import step
+from .kinds.steps import step, step_options
 from .kinds.tries import Outcome
 from .retries import Retry
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
 C = TypeVar("C", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -87,17 +89,41 @@ class AsyncContext(Facts):
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[Any], Any] | None = None,
-        **later: Any,
     ) -> Any:
         """As ``Context.step``; ``fn`` may be a coroutine function or a plain one (run in the run's thread)."""
         # Not by the decorator: to hand on the arguments of every step would take longer than to take note of it.
-        call = self._step(name, fn, args, key, retry, timeout, atomic, ephemeral, compensate, later)
+        call = self._step(name, fn, args, key, retry, timeout, atomic, ephemeral, compensate)
         return self._unawaited.add(call)
 
     async def _step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], key: object, *options: Any) -> Any:
         path = self._path(name, key)
         return await self._drive(step(self._flow, path, fn, args, step_options(*options)))
 
+    @overload
+    async def try_step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], Awaitable[T]],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        ephemeral: bool = False,
+        compensate: Callable[[T], Any] | None = None,
+    ) -> Outcome: ...
+    @overload
+    async def try_step(
+        self,
+        name: str,
+        fn: Callable[[*Ts], T],
+        *args: *Ts,
+        key: object = None,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        atomic: bool = False,
+        ephemeral: bool = False,
+        compensate: Callable[[T], Any] | None = None,
+    ) -> Outcome: ...
     @_awaited
     async def try_step(
         self,
@@ -112,7 +138,7 @@ class AsyncContext(Facts):
         compensate: Callable[[Any], Any] | None = None,
     ) -> Outcome:
         """As ``Context.try_step``."""
-        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, {})
+        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate)
         return cast(Outcome, await self._drive(tries.try_step(step(self._flow, path, fn, args, options))))
 
     @_awaited
@@ -136,6 +162,36 @@ class AsyncContext(Facts):
         """As ``Context.race``."""
         return cast("tuple[str, Any]", await self._drive(races.race(self._flow, self._path(name, key), branches)))
 
+    @overload
+    async def map(
+        self,
+        name: str,
+        work: Startable,
+        items: Iterable[Any],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[Any]: ...
+    @overload
+    async def map(
+        self,
+        name: str,
+        work: Callable[[I], Awaitable[T]],
+        items: Iterable[I],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[T]: ...
+    @overload
+    async def map(
+        self,
+        name: str,
+        work: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[T]: ...
     @_awaited
     async def map(
         self,

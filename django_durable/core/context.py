@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, TypeVarTuple, cast
+from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, overload
 from uuid import UUID
 
-from .facts import Facts, Startable, step_options
+from .facts import Facts
 from .flow.effects import Decisions
 from .flow.flow import Flow
 from .kinds import checkpoints, children, events, joins, loops, polls, races, sleeps, tries
+from .kinds.children import Startable
 from .kinds.events import Event, wait_for_events
 from .kinds.polls import Pending
-from .kinds.steps import step
+from .kinds.steps import step, step_options
 from .kinds.tries import Outcome
 from .retries import Retry
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
 
@@ -46,26 +48,25 @@ class Context(Facts):
         atomic: bool = False,
         ephemeral: bool = False,
         compensate: Callable[[T], Any] | None = None,
-        **later: Any,
     ) -> T:
         """Run ``fn(*args)`` once and journal what it returns; StepFailed when its retries are used up."""
-        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, later)
+        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate)
         return cast(T, self._drive(step(self._flow, path, fn, args, options)))
 
     def try_step(
         self,
         name: str,
-        fn: Callable[[*Ts], Any],
+        fn: Callable[[*Ts], T],
         *args: *Ts,
         key: object = None,
         retry: Retry | None = None,
         timeout: timedelta | float | None = None,
         atomic: bool = False,
         ephemeral: bool = False,
-        compensate: Callable[[Any], Any] | None = None,
+        compensate: Callable[[T], Any] | None = None,
     ) -> Outcome:
         """As ``step``, and what StepFailed would say comes back as data; a RollbackError goes its way."""
-        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate, {})
+        path, options = self._path(name, key), step_options(retry, timeout, atomic, ephemeral, compensate)
         return cast(Outcome, self._drive(tries.try_step(step(self._flow, path, fn, args, options))))
 
     def try_block(self, name: str, fn: Callable[[Context], Any], *, key: object = None) -> Outcome:
@@ -84,6 +85,26 @@ class Context(Facts):
         """Name and value of the first branch that succeeds; RaceError where none does. Losers are undone."""
         return cast("tuple[str, Any]", self._drive(races.race(self._flow, self._path(name, key), branches)))
 
+    @overload
+    def map(
+        self,
+        name: str,
+        work: Startable,
+        items: Iterable[Any],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[Any]: ...
+    @overload
+    def map(
+        self,
+        name: str,
+        work: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        max_parallel: int | None = None,
+        key: object = None,
+    ) -> list[T]: ...
     def map(
         self,
         name: str,

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from uuid import UUID
 
 from ..exceptions import RunCancelled
+from .flow import notes
 from .flow.effects import Decisions
 from .flow.flow import Flow
-from .flow.run_info import RunInfo
 from .flow.stepping import stable_key
-from .journal.journal import NewRun
-from .kinds import children, gates, maps, notes, values
-from .kinds.steps import PLAIN, StepOptions
-from .retries import Retry
-
-
-@runtime_checkable
-class Startable(Protocol):
-    """A workflow (or ``workflow.using(...)``) as a parent starts it."""
-
-    @property
-    def child_key(self) -> object: ...
-
-    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun: ...
-
-
-def step_options(
-    retry: Retry | None,
-    timeout: timedelta | float | None,
-    atomic: bool,
-    ephemeral: bool,
-    compensate: Callable[[Any], Any] | None,
-    later: dict[str, Any],
-) -> StepOptions:
-    """The options of one step. Raises TypeError, ValueError for what cannot be."""
-    if later:
-        raise TypeError(f"step() has no option {', '.join(sorted(later))} in this version.")
-    if retry is None and timeout is None and compensate is None and not atomic and not ephemeral:
-        return PLAIN
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    return StepOptions(retry, seconds, atomic, ephemeral, compensate)
+from .kinds import children, gates, maps, values
+from .kinds.children import Startable
 
 
 class Facts:

@@ -18,10 +18,11 @@ from .flow.undoing import UNDO
 from .journal.fan_out import with_only
 from .journal.journal import Entry
 from .journal.losers import is_lost, winners
+from .journal.marks import branch_at_stake, made_to_stand
 from .journal.paths import above, scopes_of
 from .journal.states import EntryStatus, Kind
-from .kinds.checkpoints import made_to_stand
-from .kinds.loops import TURN, position, rewound
+from .kinds.loops import position, rewound
+from .kinds.turns import TURN
 
 SCOPES = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
 SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
@@ -43,7 +44,7 @@ def cut(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
     later -= {path for path in later if journal[path].seq < begins and _was_left_behind(before, path)}
     for path, inside in _cut_through(before, later).items():
         before[path] = _reopened(run_id, from_step, journal, before, path, inside)
-    for path in made_to_stand(journal[path] for path in later if journal[path].kind == Kind.MARK) & before.keys():
+    for path in _free_again(journal, before) & before.keys():
         before[path] = replace(before[path], undo=True)
     return [*_to_be_done_again(journal, before).values()]
 
@@ -144,6 +145,20 @@ def _state(
         return None
     beginning = journal.get(f"{path}[{turn}]{TURN}")
     return rewound(journal[path], turn, beginning)
+
+
+# --- points of no return -----------------------------------------------------------------------
+
+
+def _free_again(journal: Mapping[str, Entry], before: Mapping[str, Entry]) -> set[str]:
+    """The steps that stood because of a mark that came later, or one in a branch of a race that is open again."""
+    won = winners(before.values())
+    holding: list[Entry] = []
+    others: list[Entry] = []
+    for mark in (entry for entry in journal.values() if entry.kind == Kind.MARK):
+        holds = mark.path in before and not (branch_at_stake(mark.path, before.get) or is_lost(mark.path, won))
+        (holding if holds else others).append(mark)
+    return made_to_stand(others) - made_to_stand(holding)
 
 
 # --- what was undone ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from .flow.flow import Flow
 from .flow.scopes import FATAL
-from .journal.journal import Entry
+from .journal.journal import Entry, Journal
 from .journal.outcomes import Blocked, Outcome, Stopped
 from .journal.paths import scopes_of
 from .journal.states import EntryStatus, Kind
@@ -29,6 +29,8 @@ HARMLESS = frozenset(
 class Trail:
     """What all lines of one replay came to."""
 
+    journaled: Set[str]
+    """The paths of what there was before: one set for all lines, of which there may be as many as entries."""
     path: str = ""
     """The entry that was asked for last; the one that ended the replay, where an entry did."""
     lines: list[Flow] = field(default_factory=list)
@@ -42,17 +44,16 @@ class Trail:
 class Probe(Flow):
     """A flow for replay only. Its parts share its trail: what they saw is not lost where a line ends in the middle."""
 
-    __slots__ = ("_entry", "_journaled", "_kind", "_path", "trail")
+    __slots__ = ("_entry", "_kind", "_path", "trail")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         parent = self._parent
-        self.trail: Trail = parent.trail if isinstance(parent, Probe) else Trail()
+        self.trail: Trail = parent.trail if isinstance(parent, Probe) else Trail(_paths(self.journal))
         self.trail.lines.append(self)
         self.is_replaying = True
         self._path, self._kind = "", Kind.STEP
         self._entry: Entry | None = None
-        self._journaled = frozenset(entry.path for entry in self.journal.under(""))
 
     def part(self, path: str) -> Probe:
         return Probe(self.run, self.journal, self.lease, self.step_retry, self.random, f"{path}/", self)
@@ -95,12 +96,16 @@ class Probe(Flow):
         return [
             entry.path
             for entry in self.journal.under("")
-            if entry.path in self._journaled
+            if entry.path in self.trail.journaled
             and entry.kind != Kind.UNDO
             and entry.path != ON_FAILURE
             and not {entry.path, *scopes_of(entry.path)} & seen
             and not any(_is_before(entry.path, loop, turn) for loop, turn in turns.items())
         ]
+
+
+def _paths(journal: Journal) -> frozenset[str]:
+    return frozenset(entry.path for entry in journal.under(""))
 
 
 def _loops_under_way(entries: Iterable[Entry], seen: Set[str]) -> Iterator[tuple[str, int]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from ..core.flow.executing import executing_line
@@ -37,16 +38,42 @@ class Calls:
         self._is_under_way = False
         self._over: asyncio.Future[None] | None = None
         """Set once the line is ending: done when the call that was left under way is over."""
-        self._is_interrupted = False
+        self._is_interrupted = self._is_hurried = False
+        self._own: Calls = around._own if around is not None else self
+        """The calls of the line that has the task, with all that it runs in there."""
+        self._finishing: Calls | None = None
+        """Of that line: whose work is under way that an interruption waits for."""
         flow.before_call = self._refuse
 
     def enter(self) -> None:
         """The line's code runs in the present task."""
         self._main = self._task = asyncio.current_task()
 
-    def interrupt(self) -> None:
-        """Whoever has spawned this line cancels it: a branch that lost, or a run that ends."""
+    def interrupt(self, *, at_once: bool) -> bool:
+        """Whoever has spawned this line interrupts it: a branch that lost, or ``at_once`` a run that ends. Whether its
+        task is to be cancelled for that: else it ends by itself, when the step that is under way is over.
+        """
         self._is_interrupted = True
+        self._is_hurried |= at_once
+        if at_once or self._finishing is None:
+            return True
+        self._finishing.is_cut_short = True
+        return False
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """While this lasts, only who is in a hurry interrupts the task."""
+        own = self._own
+        outer, own._finishing = own._finishing, self
+        try:
+            yield
+        finally:
+            own._finishing = outer
+
+    @property
+    def are_hurried(self) -> bool:
+        """Whether what is under way is not to be waited for longer than it takes to cancel it."""
+        return self.are_interrupted or self._own._is_hurried
 
     @property
     def are_interrupted(self) -> bool:

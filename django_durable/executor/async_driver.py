@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..core.async_context import AsyncContext
 from ..core.flow.effects import (
@@ -61,8 +61,8 @@ class AsyncDriver:
         """Whether the worker has cancelled the attempt."""
         return self._calls.are_interrupted
 
-    def interrupt(self) -> None:
-        self._calls.interrupt()
+    def interrupt(self, *, at_once: bool) -> bool:
+        return self._calls.interrupt(at_once=at_once)
 
     async def run(self, body: Callable[[], Awaitable[Any]]) -> Any:
         """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends, or was not
@@ -91,10 +91,13 @@ class AsyncDriver:
 
     async def _end_branches(self) -> None:
         """Branches that have lost a race are left to the lines around; the function's own line waits for all."""
-        if self._parent is None:
-            await self._tasks.end()
-        elif self._begun:
-            await self._tasks.end(self._begun.difference(loser.running for loser in self._flow.losers))
+        at_once = self._calls.are_hurried
+        with self._calls.finishing():
+            if self._parent is None:
+                await self._tasks.end(at_once=at_once)
+            elif self._begun:
+                left = self._begun.difference(loser.running for loser in self._flow.losers)
+                await self._tasks.end(left, at_once=at_once)
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         calls = self._calls
@@ -108,12 +111,13 @@ class AsyncDriver:
             calls.end()
 
     async def _execute(self, decisions: Decisions[Any]) -> Any:
-        answer: Answer = None
+        calls, answer = self._calls, cast("Answer", None)
         try:
             while True:
                 effect = decisions.send(answer)
                 if isinstance(effect, Perform):
-                    answer = await self._steps.perform(effect)
+                    with calls.finishing():
+                        answer = await self._steps.perform(effect)
                 elif isinstance(effect, Persist):
                     await self.persist()
                     answer = None
@@ -133,8 +137,8 @@ class AsyncDriver:
                 self._tasks.begin(effect, AsyncDriver(branch, self._commit, self, is_beside=True))
             case AwaitBranch(branches, seconds):
                 return await self._await_branch(branches, seconds)
-            case Stop(branches):
-                self._tasks.interrupt(branches)
+            case Stop(branches, at_once):
+                self._tasks.interrupt(branches, at_once=at_once)
             case Refresh():
                 await self._commit.arefresh(self._flow.journal.inbox, self._flow.lease)
         return None

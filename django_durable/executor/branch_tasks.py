@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,8 +17,10 @@ class Line(Protocol):
 
     async def enter(self, body: Callable[[Any], Any]) -> Performed: ...
 
-    def interrupt(self) -> None:
-        """Whoever needed it cancels its task now, or would if that had begun."""
+    def interrupt(self, *, at_once: bool) -> bool:
+        """Nobody needs it any more. Whether its task is to be cancelled: a step that is under way in there is over
+        first, or ``at_once`` is cancelled too.
+        """
 
 
 @dataclass(slots=True, eq=False)
@@ -58,15 +59,14 @@ class BranchTasks:
             self._changed.set()
             self._changed = asyncio.Event()
 
-    def interrupt(self, branches: Collection[Flow]) -> None:
-        """Cancel those that are running."""
+    def interrupt(self, branches: Collection[Flow], *, at_once: bool) -> None:
+        """End those that are running; ``at_once``: in the middle of a step too."""
         for branch in branches:
-            if (running := self._running.get(branch)) is not None:
-                running.line.interrupt()
-                # A task that has not begun would never come to tell of its end. One that waits for a thread goes on
-                # waiting, and is interrupted then.
-                if running.has_begun:
-                    running.task.cancel()
+            running = self._running.get(branch)
+            # A task that has not begun would never come to tell of its end. One that waits for a thread goes on
+            # waiting, and is interrupted then.
+            if running is not None and running.line.interrupt(at_once=at_once) and running.has_begun:
+                running.task.cancel()
 
     async def take(self, branches: Collection[Flow], seconds: float | None) -> Ended | None:
         """The first of these that has ended, once one has; None after ``seconds`` (None: no limit)."""
@@ -84,16 +84,22 @@ class BranchTasks:
         first = next((branch for branch in self._untold if branch in branches), None)
         return None if first is None else self._untold.pop(first)
 
-    async def end(self, branches: Collection[Flow] | None = None) -> None:
-        """Nothing of these acts any more when this returns; of all that are running where none are named."""
-        if left := self._among(branches):
-            for branch in left:
-                branch.stop()
-            self.interrupt(left)
+    async def end(self, branches: Collection[Flow] | None = None, *, at_once: bool) -> None:
+        """Nothing of these acts any more when this returns; of all that are running where none are named.
+
+        A step that is under way in a branch that lost comes to its end first, but not ``at_once``.
+        """
+        left = self._among(branches)
+        for branch in left:
+            has_lost = branch.is_stopped
+            branch.stop()
+            self.interrupt([branch], at_once=at_once or not has_lost)
         while left:
-            # Who cancels this task has to wait: the lease is held for as long as the run's code is running.
-            with suppress(asyncio.CancelledError):
+            try:
                 await asyncio.wait([self._running[branch].task for branch in left])
+            except asyncio.CancelledError:
+                # Who cancels this task has to wait: the lease is held for as long as the run's code is running.
+                self.interrupt(left, at_once=True)
             left = self._among(branches)
 
     def _among(self, branches: Collection[Flow] | None) -> list[Flow]:

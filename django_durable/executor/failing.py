@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ..core.journal.culprits import JOURNALED, culprits_of, place_of
+from ..core.journal.culprits import JOURNALED, culprits_of, made_of, place_of
 from ..core.journal.outcomes import Retried
 from ..core.journal.states import Phase
 from ..core.kinds.reasons import is_rollback
@@ -30,13 +30,8 @@ def tried_again(claim: Claim, retry: Retry, error: BaseException) -> Retried | N
 
 
 def _is_final(error: BaseException) -> bool:
-    """Whether trying the run again is of no use; a group (of a TaskGroup) is as hopeless as any error in it."""
-    final = (*JOURNALED, *HOPELESS)
-    return (
-        isinstance(error, final)
-        or is_rollback(error)
-        or (isinstance(error, BaseExceptionGroup) and error.subgroup(final) is not None)
-    )
+    """Whether trying the run again is of no use: an error is as hopeless as any that it was made of."""
+    return is_rollback(error) or any(isinstance(one, (*JOURNALED, *HOPELESS)) for one in made_of(error))
 
 
 def told(error: BaseException) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 from .attempt import Attempt
-from .branches import NO_THREADS, Branches
+from .branch_threads import NO_THREADS, Branches
 from .commit import Commit
 from .sync_driver import SyncDriver
 

@@ -30,9 +30,9 @@ from ..core.flow.executing import enter_line, executing_line, leave_line
 from ..core.flow.flow import Flow
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
-from .branches import Branches
+from .branch_ends import Ends
+from .branch_threads import Branches
 from .commit import Commit, heed
-from .ends import Ends
 from .misuse import refuse_coroutine_body, refuse_other_thread, refuse_outer_context
 from .step_call import call_step
 from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction

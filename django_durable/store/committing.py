@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from ..core.flow.lease import Lease
+from ..core.journal.annotations import merged
 from ..core.journal.journal import Write
 from ..core.journal.states import PayloadKind, Status
-from ..core.kinds.notes import merged
 from ..queues.ready import Ready
 from .batch import Batch, Rows
 from .database import Database, Row, as_json

@@ -22,9 +22,9 @@ class HeardJournal(MemoryJournal):
         vars(self).update(vars(journal))
         self._listener = listener
 
-    def find(self, path: str) -> Entry | None:
+    def ask(self, path: str) -> Entry | None:
         self._listener.asked(path)
-        return super().find(path)
+        return super().ask(path)
 
     def add(self, entry: Entry) -> None:
         super().add(entry)

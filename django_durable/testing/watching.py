@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..core.journal.fan_out import map_of
 from ..core.journal.journal import Entry
 from ..core.journal.states import Kind
-from ..core.kinds.loops import TURN
+from ..core.kinds.turns import TURN
 
 Way = dict[str, list[str]]
 """The paths that were asked for, in order, by the scope that they are in: branches go side by side."""

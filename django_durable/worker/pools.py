@@ -15,7 +15,7 @@ from django.db import close_old_connections, connections, reset_queries
 
 from ..core.journal.outcomes import Lost, Outcome
 from ..executor.async_attempt import arun_attempt
-from ..executor.branches import BranchThreads
+from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
 from ..executor.sync_attempt import run_attempt
 from ..store.claiming import Claim

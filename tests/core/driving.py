@@ -32,11 +32,11 @@ from django_durable.core.flow.lease import Lease
 from django_durable.core.flow.run_info import RunInfo
 from django_durable.core.flow.stepping import CurrentStep, enter_step, leave_step
 from django_durable.core.ids import uuid7
+from django_durable.core.journal.annotations import merged
 from django_durable.core.journal.inbox import ChildState, SentEvent
 from django_durable.core.journal.journal import Entry, MemoryJournal, NewRun, Write
 from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Paused, Suspended, together
 from django_durable.core.kinds.compensation import settle_losers, undo_run
-from django_durable.core.kinds.notes import merged
 from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.payloads.failures import describe
 from django_durable.core.retries import Retry

@@ -16,7 +16,6 @@ from django_durable.core.context import Context
 from django_durable.core.facts import Facts
 from django_durable.core.journal.outcomes import Cancelled, Completed, Failed
 from django_durable.core.kinds.loops import Continue
-from django_durable.core.kinds.notes import merged, read_notes
 from django_durable.core.payloads.codec import decode
 from django_durable.exceptions import InvalidName, PayloadError, RunCancelled
 from tests.core.driving import AT_ONCE, RUN_ID, Pack, World, end, failing
@@ -254,14 +253,6 @@ def test_annotations_that_are_refused_store_nothing(facts: dict[str, Any], error
     world.attempt(lambda ctx: ctx.annotate(**facts))
     assert isinstance(world.error, error) and text in str(world.error)
     assert noted(world) == {}
-
-
-def test_annotations_are_bounded_and_survive_what_cannot_be_read() -> None:
-    stored = merged(None, {f"n{n}": str(n) for n in range(150)})
-    stored = merged(stored, {"n60": '{"$":"gone","v":1}', "$": '"a mark"'})
-    assert list(read_notes(stored)) == [f"n{n}" for n in range(51, 150) if n != 60] + ["n60", "$"]
-    assert read_notes(stored)["n60"] == '{"$":"gone","v":1}'
-    assert merged("damaged", {"a": "1"}) == '[["a",1]]'
 
 
 def test_progress_of_no_use() -> None:

@@ -19,8 +19,9 @@ from django_durable.core.journal.inbox import Inbox
 from django_durable.core.journal.journal import Entry, MemoryJournal, Write
 from django_durable.core.retries import Retry
 from django_durable.executor.async_driver import AsyncDriver
-from django_durable.executor.branches import NO_THREADS, Branches
+from django_durable.executor.branch_threads import NO_THREADS, Branches
 from django_durable.executor.sync_driver import SyncDriver
+from django_durable.executor.undisturbed import undisturbed
 from django_durable.store.receipts import Receipt
 from tests.core.driving import RUN_ID, TOKEN
 
@@ -50,6 +51,9 @@ class MemoryCommit:
         return Receipt(is_held=True)
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
+        return await undisturbed(self._awrite(lease, write))
+
+    async def _awrite(self, lease: Lease, write: Write) -> Receipt:
         await asyncio.sleep(0)
         return self.write(lease, write)
 

@@ -12,7 +12,7 @@ from django.test import TestCase
 from django_durable import Context, Retry, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
-from django_durable.executor.branches import BranchThreads
+from django_durable.executor.branch_threads import BranchThreads
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.store.claiming import Claimant, claim_next
 from django_durable.store.database import Database

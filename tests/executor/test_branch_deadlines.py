@@ -15,7 +15,7 @@ from django_durable.core.flow.flow import Flow
 from django_durable.core.journal.outcomes import Failed
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.unwinding import Unwind
-from django_durable.executor.branches import BranchThreads
+from django_durable.executor.branch_threads import BranchThreads
 from tests.core.driving import NOON
 
 from .in_memory import MemoryCommit, arun, new_flow, run

@@ -206,32 +206,88 @@ def test_a_loser_that_swallows_the_interruption_comes_no_further_than_its_next_c
     assert not any(path.endswith("/next") for path in commit.entries)
 
 
-@pytest.mark.parametrize("scope", ["block", "loop"])
-def test_a_loser_within_a_scope_of_its_own_sees_an_interruption_and_no_misuse(scope: str) -> None:
-    trace: list[str] = []
+@pytest.mark.parametrize("scope", ["block", "loop", "join"])
+def test_a_loser_within_a_scope_of_its_own_finishes_its_step_and_sees_an_interruption_and_no_misuse(scope: str) -> None:
+    commit, trace = MemoryCommit(), []
 
     async def main() -> Any:
-        began = asyncio.Event()
+        began, go = asyncio.Event(), asyncio.Event()
 
-        async def hold() -> None:
+        async def hold() -> str:
             began.set()
-            await asyncio.sleep(PATIENCE)
+            await go.wait()
+            return "held"
 
         async def inside(ctx: AsyncContext, state: Any = None) -> Any:
             try:
                 await ctx.step("hold", hold)
+                await asyncio.sleep(PATIENCE)
             except BaseException as error:
                 trace.append(type(error).__name__)
                 raise
 
         async def loser(ctx: AsyncContext) -> Any:
-            await (ctx.try_block("in", inside) if scope == "block" else ctx.loop("in", inside))
+            match scope:
+                case "block":
+                    await ctx.try_block("in", inside)
+                case "loop":
+                    await ctx.loop("in", inside)
+                case _:
+                    await ctx.join("in", {"a": inside})
             trace.append("never")
 
-        return await arun(racing(loser, began))
+        async def body(ctx: AsyncContext) -> Any:
+            won = await racing(loser, began)(ctx)
+            asyncio.get_running_loop().call_later(0.01, go.set)
+            return won
+
+        return await arun(body, commit)
 
     assert work(main) == ("winner", "won")
     assert trace == ["CancelledError"]
+    held = [entry.status for path, entry in commit.entries.items() if path.endswith("/hold")]
+    assert held == [EntryStatus.SUCCEEDED]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_worker_in_a_hurry_interrupts_the_step_of_a_loser_too(nested: bool, is_over: bool) -> None:
+    """Also where the function is over, and only the loser is waited for."""
+    commit, trace = MemoryCommit(), []
+
+    async def main() -> None:
+        began = asyncio.Event()
+
+        async def hold() -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                trace.append("interrupted")
+
+        async def holding(ctx: AsyncContext) -> None:
+            await ctx.step("hold", hold)
+
+        async def loser(ctx: AsyncContext) -> None:
+            await (ctx.join("in", {"a": holding}) if nested else holding(ctx))
+
+        async def body(ctx: AsyncContext) -> None:
+            await racing(loser, began)(ctx)
+            if not is_over:
+                await asyncio.Event().wait()
+
+        run = asyncio.create_task(arun(body, commit))
+        while "any" not in commit.entries or commit.entries["any"].status != EntryStatus.SUCCEEDED:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        trace.append("cancelled")
+        run.cancel()
+        done, _ = await asyncio.wait([run], timeout=2)
+        trace.append("over" if done else "goes on")
+
+    work(main)
+    assert trace == ["cancelled", "interrupted", "over"]
 
 
 def test_a_loser_whose_plain_step_is_in_a_thread_is_interrupted_when_that_is_over() -> None:

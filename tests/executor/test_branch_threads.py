@@ -16,7 +16,7 @@ from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, JoinError
-from django_durable.executor.branches import NO_THREADS, BranchThreads
+from django_durable.executor.branch_threads import NO_THREADS, BranchThreads
 
 from .in_memory import MemoryCommit, new_flow, run
 
@@ -347,9 +347,9 @@ def test_a_thread_is_free_and_without_connections_when_its_branch_s_end_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     closed: list[int] = []
-    from django_durable.executor import branches
+    from django_durable.executor import branch_threads
 
-    monkeypatch.setattr(branches.connections, "close_all", lambda: closed.append(threading.get_ident()))
+    monkeypatch.setattr(branch_threads.connections, "close_all", lambda: closed.append(threading.get_ident()))
     pool, told = BranchThreads(1), threading.Event()
     again: list[bool] = []
 

@@ -20,7 +20,7 @@ from django_durable.core.kinds.compensation import settle_losers, undo_run
 from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.probing import Probe
 from django_durable.executor.async_driver import AsyncDriver
-from django_durable.executor.branches import BranchThreads
+from django_durable.executor.branch_threads import BranchThreads
 from django_durable.executor.replay_drivers import ReplayDriver
 from django_durable.executor.sync_driver import SyncDriver
 
@@ -310,6 +310,42 @@ def test_a_scope_of_an_async_workflow_goes_on_while_a_thread_works_for_the_loser
     asyncio.run(asyncio.wait_for(aattempt(body, commit), PATIENCE))
     assert held.order == ["on", "held", "-held"]
     assert commit.entries[f"{path}any/loser/held"].status == EntryStatus.SUCCEEDED
+
+
+@pytest.mark.behaviour("FLOW-02d", "FLOW-02g")
+@pytest.mark.parametrize("scope", ["plain", *ASYNC_SCOPES])
+def test_a_coroutine_step_that_is_under_way_in_a_loser_comes_to_its_end_and_is_undone(scope: str) -> None:
+    order: list[str] = []
+    commit = MemoryCommit()
+
+    async def body(ctx: AsyncContext) -> None:
+        began, go = asyncio.Event(), asyncio.Event()
+
+        async def pay() -> str:
+            began.set()
+            order.append("paid")
+            await go.wait()
+            return "paid"
+
+        async def loser(ctx: AsyncContext) -> None:
+            await ctx.step("pay", pay, compensate=lambda value: order.append(f"-{value}"))
+            await ctx.step("never", order.append, "never")
+
+        async def winner(ctx: AsyncContext) -> None:
+            await began.wait()
+
+        async def racing(ctx: AsyncContext) -> Any:
+            return await ctx.race("any", {"loser": loser, "winner": winner})
+
+        async def on() -> None:
+            order.append("on")
+            go.set()
+
+        await (ASYNC_SCOPES[scope](ctx, racing) if scope != "plain" else racing(ctx))
+        await ctx.step("on", on)
+
+    asyncio.run(asyncio.wait_for(aattempt(body, commit), PATIENCE))
+    assert order == ["paid", "on", "-paid"]
 
 
 def test_a_call_that_was_left_under_way_leaves_no_branch_behind() -> None:

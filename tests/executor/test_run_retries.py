@@ -220,6 +220,26 @@ def test_what_the_journal_says_to_every_replay_does_not_retry_the_run_and_is_tri
     assert set(calls) <= {1, "turn"}
 
 
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_nor_does_an_error_that_was_made_of_it(is_grouped: bool) -> None:
+    @durable_workflow(name="retries.wrapping", retry=AT_ONCE, step_retry=Retry(max_attempts=1))
+    def wrapping(ctx: Context) -> None:
+        try:
+            ctx.step("reserve", refuse)
+        except StepFailed as failure:
+            calls.append(ctx.attempt)
+            error = LookupError("nothing to sell")
+            if is_grouped:
+                error.__cause__ = failure
+                raise ExceptionGroup("several", [OSError(), error]) from None
+            raise error from failure
+
+    run = wrapping.enqueue()
+    run_until_idle()
+    assert failed(run)["culprits"] == ["reserve"]
+    assert calls == ["refuse", 1]
+
+
 def test_an_exhausted_step_that_is_caught_goes_on() -> None:
     run = step_fails.enqueue(True)
     run_until_idle()

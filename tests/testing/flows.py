@@ -216,6 +216,28 @@ def many_at_once(ctx: Context) -> list[Any]:
     return [mapping(ctx).value, branches, block.value, turns, children]
 
 
+@durable_workflow
+def checkpoint_after_a_join(ctx: Context) -> None:
+    """It drops what was done in a branch that is over: the core looks there, and the code does not come by."""
+
+    def branch(ctx: Context) -> None:
+        ctx.step("before", note, "before")
+        ctx.try_block("block", lambda ctx: ctx.step("take", note, "take", compensate=note))
+
+    ctx.join("both", {"a": branch})
+    ctx.rollback_checkpoint("no way back")
+    ctx.step("after", note, "after")
+
+
+@durable_workflow
+def nothing_removed(ctx: Context) -> None:
+    """Its code looks whether the journal has something of older code."""
+    ctx.step("before", note, "before")
+    ctx.removed("old")
+    ctx.sleep("nap", 60)
+    ctx.step("after", note, "after")
+
+
 def fail_first() -> str:
     calls.append("flaky")
     if calls.count("flaky") < 2:

@@ -53,8 +53,16 @@ def test_so_does_what_goes_side_by_side_wherever_it_stands() -> None:
     assert len(calls) == 4 * 3 + 2 + 2
 
 
-def test_and_a_journal_of_it_from_before_the_block() -> None:
-    run = flows.many_at_once.enqueue()
+def test_and_a_checkpoint_that_has_something_to_drop() -> None:
+    run = flows.checkpoint_after_a_join.enqueue()
+    with force_replay():
+        run_until_idle()
+    assert run.refresh().status == "succeeded"
+
+
+@pytest.mark.parametrize("workflow", [flows.many_at_once, flows.nothing_removed])
+def test_and_a_journal_of_it_from_before_the_block(workflow: Any) -> None:
+    run = workflow.enqueue()
     run_until_idle()
     assert run.refresh().status == "waiting"
     with force_replay():

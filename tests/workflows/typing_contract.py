@@ -11,6 +11,7 @@ from django_durable import (
     AsyncContext,
     Context,
     Event,
+    Outcome,
     Pending,
     Workflow,
     durable_workflow,
@@ -43,6 +44,13 @@ def add(one: int, two: float) -> str:
 
 async def add_async(one: int) -> bytes:
     return bytes(one)
+
+
+def text(number: int) -> str:
+    return str(number)
+
+
+def take_back(said: str) -> None: ...
 
 
 def look() -> str | Pending:
@@ -94,8 +102,15 @@ def stepping(ctx: Context) -> None:
     assert_type(ctx.now(), datetime)
     assert_type(ctx.uuid4(), UUID)
     assert_type(ctx.random(), float)
+    assert_type(ctx.map("texts", text, [1, 2]), list[str])
+    assert_type(ctx.map("orders", order, [1, 2], max_parallel=2), list[Any])
+    assert_type(ctx.try_step("add", add, 1, 2.5, compensate=take_back), Outcome)
     ctx.step("add", add, "1", 2.5)  # type: ignore[arg-type]
     ctx.step("add", add, 1)  # type: ignore[arg-type]
+    ctx.step("add", add, 1, 2.5, retyr=None)  # type: ignore[call-arg]
+    ctx.step("text", text, 1, compensate=text)  # type: ignore[misc]
+    ctx.try_step("text", text, 1, compensate=text)  # type: ignore[misc]
+    ctx.map("texts", text, ["1"])  # type: ignore[arg-type]
 
 
 async def stepping_async(ctx: AsyncContext) -> None:
@@ -105,5 +120,13 @@ async def stepping_async(ctx: AsyncContext) -> None:
     assert_type(await ctx.wait_for_events("all", events=("packed",)), list[Event])
     assert_type(await ctx.poll("ready", look, every=5), str)
     assert_type(await ctx.poll("ready", look_async, every=5), str)
+    assert_type(await ctx.map("texts", text, [1, 2]), list[str])
+    assert_type(await ctx.map("bytes", add_async, [1, 2]), list[bytes])
+    assert_type(await ctx.map("orders", order_async, [1, 2]), list[Any])
+    assert_type(await ctx.try_step("text", text, 1, compensate=take_back), Outcome)
+    assert_type(await ctx.try_step("bytes", add_async, 1, compensate=bytes.decode), Outcome)
+    await ctx.step("add", add, 1, 2.5, retyr=None)  # type: ignore[call-overload]
+    await ctx.try_step("text", text, 1, compensate=text)  # type: ignore[arg-type]
+    await ctx.try_step("bytes", add_async, 1, compensate=take_back)  # type: ignore[misc]
     assert_type(await ctx.start_workflow("order", order, 1), UUID)
     assert_type(ctx.now(), datetime)

@@ -105,9 +105,12 @@ class Branches:
 
     def stop(self) -> Generator[Effect, Answer, None]:
         """Let nothing new begin in those that are running, and do not wait for them."""
+        yield from self._stop(at_once=False)
+
+    def _stop(self, *, at_once: bool) -> Generator[Effect, Answer, None]:
         self._close()
         if self.running:
-            yield Stop([branch.part for branch in self.running])
+            yield Stop([branch.part for branch in self.running], at_once)
 
     def _close(self) -> None:
         for branch in self.running:
@@ -223,7 +226,7 @@ class Branches:
             if isinstance(branch.part.outcome, Paused):
                 self._close()
             else:
-                yield from self.stop()
+                yield from self._stop(at_once=True)
             yield from self.take_over()
             raise
 

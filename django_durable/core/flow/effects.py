@@ -94,10 +94,12 @@ class Ended:
 class Stop:
     """Nobody needs these any more: interrupt what can be interrupted (coroutines; a thread goes on to its next call).
 
-    Their ends are still told, to an ``AwaitBranch`` that names them.
+    A step that is under way comes to its end first, ``at_once``: where it can be interrupted, it is. Their ends are
+    still told, to an ``AwaitBranch`` that names them.
     """
 
     branches: Sequence[Flow]
+    at_once: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -26,9 +26,9 @@ from ..retries import Retry
 from ..sizes import note_size
 from ..unwinding import Unwind
 from .answered import Answered
-from .bounds import Bounds
 from .claimed import Claimed
 from .halting import reason_to_halt
+from .journal_bounds import JournalBounds
 from .lease import Lease
 from .redoing import Redoing
 from .run_info import RunInfo
@@ -84,7 +84,7 @@ class Flow:
         self.pending = Write()
         self.outcome: Outcome | None = None
         self.is_replaying = journal.size > 0
-        self.bounds: Bounds = parent.bounds if parent is not None else run.bounds(journal.size)
+        self.bounds: JournalBounds = parent.bounds if parent is not None else run.bounds(journal.size)
         self.redoing: Redoing = parent.redoing if parent is not None else Redoing(journal)
         self.answered: Answered = parent.answered if parent is not None else Answered(journal)
         self.misuse: ContextMisuse | None = None
@@ -152,7 +152,7 @@ class Flow:
         """
         journal = self.journal
         self.seen.add(path)
-        entry = journal.find(path)
+        entry = journal.ask(path)
         if entry is None:
             if journal.size >= self.bounds.near and kind != Kind.UNDO and not self.is_stopped:
                 self.bounds.make_room(self.run.run_id, self.run.workflow, journal.size)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from .bounds import Bounds
+from .journal_bounds import JournalBounds
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,7 +26,7 @@ class RunInfo:
     warn_entries: int | None = None
     max_entries: int | None = None
 
-    def bounds(self, size: int) -> Bounds:
+    def bounds(self, size: int) -> JournalBounds:
         """What bounds its journal, which has ``size`` entries to begin with."""
         is_told = self.warn_entries is not None and size > self.warn_entries
-        return Bounds(self.warn_entries, self.max_entries, is_told)
+        return JournalBounds(self.warn_entries, self.max_entries, is_told)

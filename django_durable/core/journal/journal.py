@@ -136,6 +136,10 @@ class Journal(Protocol):
     def size(self) -> int:
         """How many entries there are; where there are none, there is nothing to replay."""
 
+    def ask(self, path: str) -> Entry | None:
+        """As ``find``, for code of the workflow that has come to ``path``: who listens for the way that it takes hears
+        of this, and not of the core's own looks."""
+
     def find(self, path: str) -> Entry | None:
         """The entry at ``path``, or None."""
 
@@ -182,6 +186,9 @@ class MemoryJournal:
     @property
     def size(self) -> int:
         return len(self.entries)
+
+    def ask(self, path: str) -> Entry | None:
+        return self.find(path)
 
     def find(self, path: str) -> Entry | None:
         return self.entries.get(path)

@@ -20,4 +20,10 @@ def winners(entries: Iterable[Entry]) -> dict[str, str]:
 
 def is_lost(path: str, won: Mapping[str, str]) -> bool:
     """Whether ``path`` lies in a branch that lost one of these races; ``won`` is of ``winners``."""
-    return any(race in won and not path.startswith(make_path(f"{race}/", won[race]) + "/") for race in above(path))
+    return any(race in won and _is_beside(path, race, won[race]) for race in above(path))
+
+
+def _is_beside(path: str, race: str, winner: str) -> bool:
+    """Whether ``path``, which begins with ``race``, lies in another branch than the winner's. What follows in brackets
+    is a race of the same name with a key."""
+    return path[len(race)] == "/" and not path.startswith(make_path(f"{race}/", winner) + "/")

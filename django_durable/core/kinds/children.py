@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 from uuid import UUID
 
 from ...exceptions import ChildFailed
 from ..flow.effects import Decisions, Persist
 from ..flow.flow import Flow
+from ..flow.run_info import RunInfo
 from ..journal.inbox import ChildState
 from ..journal.journal import Entry, NewRun
 from ..journal.states import TERMINAL, EntryStatus, Kind, Status
@@ -17,6 +18,16 @@ from ..payloads.codec import decode, encode
 
 MakeRun = Callable[[str], NewRun]
 """Builds the child for the path that starts it."""
+
+
+@runtime_checkable
+class Startable(Protocol):
+    """A workflow (or ``workflow.using(...)``) as a parent starts it."""
+
+    @property
+    def child_key(self) -> object: ...
+
+    def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun: ...
 
 
 def start_child(flow: Flow, path: str, make: MakeRun) -> Decisions[UUID]:

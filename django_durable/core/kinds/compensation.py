@@ -13,6 +13,7 @@ from ..flow.parts import take_losers
 from ..flow.scopes import Body, replay
 from ..flow.undoing import UNDO, Undo
 from ..journal.losers import is_lost, winners
+from ..journal.marks import standing_in_branches
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
 from ..payloads.codec import decode
@@ -29,13 +30,14 @@ def owes(flow: Flow, path: str = "") -> bool:
     return bool(_owed(flow, f"{path}/" if path else ""))
 
 
-def owes_losers(flow: Flow) -> bool:
-    """Whether that is so in a branch that lost a race: that is due whatever becomes of the run."""
-    return bool(_owed_by_losers(flow, winners(flow.journal.races())))
+def owes_losers(flow: Flow, path: str = "") -> bool:
+    """Whether that is so in a branch that lost a race in there: that is due whatever becomes of the run."""
+    scope = f"{path}/" if path else ""
+    return bool(_owed_by_losers(flow, scope, winners(flow.journal.under(scope) if path else flow.journal.races())))
 
 
-def _owed_by_losers(flow: Flow, won: Mapping[str, str]) -> list[str]:
-    return [path for path in _owed(flow, "") if is_lost(path, won)] if won else []
+def _owed_by_losers(flow: Flow, scope: str, won: Mapping[str, str]) -> list[str]:
+    return [path for path in _owed(flow, scope) if is_lost(path, won)] if won else []
 
 
 def _owed(flow: Flow, scope: str) -> list[str]:
@@ -47,8 +49,9 @@ def _owed(flow: Flow, scope: str) -> list[str]:
 def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """Find by a replay what there is to undo, and undo it. The errors of those that failed, by their steps' paths."""
     undos = yield from find_undos(flow, body)
-    won = winners(flow.journal.races())
-    errors = yield from compensate(flow, [undo for undo in undos if not is_lost(undo.path, won)])
+    won, standing = winners(flow.journal.races()), standing_in_branches(flow.journal)
+    owed = [undo for undo in undos if not (undo.path in standing or is_lost(undo.path, won))]
+    errors = yield from compensate(flow, owed)
     return errors | (yield from compensate(flow, [undo for undo in undos if is_lost(undo.path, won)]))
 
 
@@ -56,8 +59,19 @@ def undo_losers(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """As ``undo_run``, of what was done in branches that lost a race; everything else stands."""
     probe = yield from _come_by(flow, body)
     won = winners(flow.journal.races())
-    _require(flow, probe, _owed_by_losers(flow, won))
+    _require(flow, probe, _owed_by_losers(flow, "", won))
     return (yield from compensate(flow, [undo for undo in probe.undos if is_lost(undo.path, won)]))
+
+
+def undo_losers_in(flow: Flow, path: str, body: Body) -> Decisions[None]:
+    """As ``undo_losers``, of what was done in the scope ``path``, whose code is ``body`` and is over."""
+    probe = flow.part(path)
+    yield from replay(flow, probe, body)
+    # Nobody but this call asks the line, which goes on, for what it has found.
+    flow.undos = []
+    won = winners(flow.journal.under(probe.scope))
+    _require(flow, probe, _owed_by_losers(flow, probe.scope, won))
+    yield from compensate(flow, [undo for undo in probe.undos if is_lost(undo.path, won)])
 
 
 def settle_losers(flow: Flow, body: Body) -> Decisions[None]:

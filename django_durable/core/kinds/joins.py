@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ...exceptions import JoinError, PayloadError
@@ -10,15 +10,12 @@ from ..flow.branches import Branch, Branches, revisit_all, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.scopes import Body
-from ..journal.culprits import culprits_of
 from ..journal.journal import Entry
-from ..journal.outcomes import Blocked
-from ..journal.states import BlockReason, EntryStatus, Kind
-from ..names import make_path
+from ..journal.states import EntryStatus, Kind
 from ..payloads.briefly import encode_failures
 from ..payloads.codec import decode, encode
-from ..payloads.failures import describe
-from .reasons import reason_of
+from .branching import branches_of, names_of, require_same
+from .error_data import described
 
 
 def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[str, Any]]:
@@ -34,34 +31,6 @@ def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[st
     if entry.status == EntryStatus.FAILED:
         raise JoinError(path, decode(cast(str, entry.error)))
     return cast(dict[str, Any], decode(cast(str, entry.value)))
-
-
-def branches_of(path: str, bodies: Mapping[str, Body]) -> list[Branch]:
-    """A branch for each body, in the scope that its name makes. Raises TypeError, InvalidName."""
-    given: Any = bodies
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{path!r} takes a dict of branches, name → function of ctx, not {bodies!r}.")
-    for name, body in bodies.items():
-        if not callable(body):
-            raise TypeError(f"Branch {name!r} of {path!r} must be a function that takes ctx, not {body!r}.")
-    return [Branch(name, make_path(f"{path}/", name), body) for name, body in bodies.items()]
-
-
-def require_same(flow: Flow, path: str, journaled: Collection[str], branches: Sequence[Branch]) -> None:
-    """End as diverged where the branches go by other names than those that were journaled, in whatever order."""
-    names = {branch.name for branch in branches}
-    if names != set(journaled):
-        text = f"{path!r} was begun with the branches {_listed(journaled)}, but the code now gives it {_listed(names)}."
-        flow.end(Blocked(BlockReason.DIVERGED, text))
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(map(repr, sorted(names)))
-
-
-def names_of(branches: Sequence[Branch]) -> str:
-    """What the journal keeps of the branches, until there is a result to keep."""
-    return encode([branch.name for branch in branches])
 
 
 def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[Entry]:
@@ -109,11 +78,3 @@ def _refused(flow: Flow, branches: Sequence[Branch], values: Mapping[str, Any]) 
 def _largest(values: Mapping[str, Any]) -> str:
     """Where all can be stored, and are only together too large."""
     return max(values, key=lambda name: len(encode(values[name])))
-
-
-def described(error: BaseException) -> dict[str, Any]:
-    """A branch's error as data; ``culprits`` are the paths whose failure an operator's resume would try again."""
-    told = {**describe(error), "reason": reason_of(error)}
-    if culprits := culprits_of(error):
-        told["culprits"] = culprits
-    return told

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from ...exceptions import LoopLimit
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
-from ..flow.parts import has_loser_running
 from ..flow.scopes import enter, revisit
 from ..journal.journal import Entry
-from ..journal.paths import above
 from ..journal.states import EntryStatus, Kind
 from ..names import fit_path
 from ..payloads.codec import decode, encode
-from .compensation import owes
+from .compensation import undo_losers_in
+from .turns import TURN, Kept, journaled_turns, turn_path
 
 QUIET_MAX = timedelta(seconds=1)
 """How long a loop makes turns that commit nothing: a commit keeps its place, and hears what is asked of the run."""
 
-TURN = "%turn"
-"""Ends the path of a turn's own entry. Escaped names never hold a bare "%"."""
+LOST_MAX = 20
+"""Turns whose losers are left to be undone at the end of the attempt: an endless loop may never come to that."""
 
 Turn = Callable[[Any, Any], Any]
 """The user's code of a turn: called with ``ctx`` and the state."""
@@ -104,22 +102,22 @@ def rewound(loop: Entry, number: int, beginning: Entry | None) -> str | None:
 
 def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: int | None) -> Decisions[Entry]:
     number, state, since = position(cast(str, entry.value))
-    kept = _journaled_turns(flow, path, number)
+    kept = journaled_turns(flow, path, number)
     quiet_since: datetime | None = None
     while most is None or number - since < most:
-        fit_path(_turn_path(path, number) + TURN)
-        if not flow.journal.under(f"{_turn_path(path, number)}/"):
+        fit_path(turn_path(path, number) + TURN)
+        if not flow.journal.under(f"{turn_path(path, number)}/"):
             # Its code need not come to a call that would ask.
             flow.require_live()
-        performed = yield from enter(flow, _turn_path(path, number), _with_state(turn, state))
+        performed = yield from enter(flow, turn_path(path, number), _with_state(turn, state))
         if isinstance(performed, Raised):
             raise _raisable(path, performed.error)
-        inside = flow.journal.under(f"{_turn_path(path, number)}/")
+        inside = flow.journal.under(f"{turn_path(path, number)}/")
         kept.take(flow, number)
         if number not in kept.free or (inside and history):
             # With the state that it had: a replay has to come by it again, should the run fail, and a fork may begin
             # in it.
-            beginning = Entry(_turn_path(path, number) + TURN, Kind.LOOP, EntryStatus.SUCCEEDED, value=entry.value)
+            beginning = Entry(turn_path(path, number) + TURN, Kind.LOOP, EntryStatus.SUCCEEDED, value=entry.value)
             flow.record(beginning)
         number += 1
         if isinstance(performed.value, Break):
@@ -138,6 +136,8 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
         elif flow.journal.now() - quiet_since >= QUIET_MAX:
             yield Persist()
         state = decode(cast(str, entry.value))[1]
+        if len(kept.lost) > LOST_MAX:
+            yield from _undo_losers(flow, path, turn, kept)
         kept.prune(flow, history)
     return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
 
@@ -146,10 +146,6 @@ def _end(flow: Flow, entry: Entry) -> Decisions[Entry]:
     flow.record(entry)
     yield Persist()
     return entry
-
-
-def _turn_path(path: str, number: int) -> str:
-    return f"{path}[{number}]"
 
 
 def _with_state(turn: Turn, state: Any) -> Callable[[Any], Any]:
@@ -173,78 +169,22 @@ def _next_state(path: str, returned: Any) -> Any:
     raise TypeError(f"A turn of loop {path!r} must return Continue, Break or None, not {returned!r}.")
 
 
-# --- what stays in the journal ---------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Kept:
-    """The turns of the loop at ``path`` that are over and in the journal; oldest first."""
-
-    path: str
-    free: list[int] = field(default_factory=list)
-    """Those that nobody needs but people, and a fork that begins there."""
-    bound: list[int] = field(default_factory=list)
-    """Those of which something may have to be undone."""
-    held: list[int] = field(default_factory=list)
-    """Those in which the loser of a race is running still: what it does may have to be undone."""
-
-    def take(self, flow: Flow, number: int) -> None:
-        turn_path = _turn_path(self.path, number)
-        if has_loser_running(flow, turn_path):
-            insort(self.held, number)
-        else:
-            insort(self.bound if owes(flow, turn_path) else self.free, number)
-
-    def prune(self, flow: Flow, history: int) -> None:
-        """Drop what is journaled of turns that nobody needs, all but the ``history`` latest ones."""
-        held, self.held = self.held, []
-        for number in held:
-            self.take(flow, number)
-        # A point of no return holds for all that was before it: where the oldest is bound still, so are the others.
-        while self.bound and not owes(flow, _turn_path(self.path, self.bound[0])):
-            insort(self.free, self.bound.pop(0))
-        while len(self.free) > history:
-            _forget(flow, _turn_path(self.path, self.free.pop(0)))
-
-
-def _journaled_turns(flow: Flow, path: str, present: int) -> Kept:
-    """The turns before the present one that a prune has left in the journal."""
-    entries = flow.journal.under(f"{path}[")
-    places = {entry.path[len(path) + 1 :].partition("]")[0] for entry in entries}
-    kept = Kept(path)
-    for place in places:
-        # A call of the loop's name with a key is no turn.
-        if place.isdecimal() and int(place) < present:
-            kept.take(flow, int(place))
-    return kept
-
-
-def forget_turns(flow: Flow, paths: Iterable[str]) -> None:
-    """Prune the turns of loops that are over in which these ``paths`` lie, and nothing is to be undone any more."""
-    for turn_path in dict.fromkeys(_turn_that_is_over(flow, path) for path in paths):
-        if turn_path is not None and not (owes(flow, turn_path) or has_loser_running(flow, turn_path)):
-            _forget(flow, turn_path)
-
-
-def _turn_that_is_over(flow: Flow, path: str) -> str | None:
-    for scope in above(path):
-        entry = flow.journal.find(scope)
-        if entry is not None and entry.kind == Kind.LOOP and entry.status != EntryStatus.OPEN:
-            return path[: path.index("]", len(scope)) + 1]
-    return None
-
-
-def _forget(flow: Flow, turn_path: str) -> None:
-    inside = flow.journal.under(f"{turn_path}/")
-    if inside:
-        paths = {turn_path + TURN, *(entry.path for entry in inside)}
-        flow.pending.forget(paths)
-        flow.journal.forget(paths)
-
-
 def _come_by_turns(flow: Flow, path: str, turn: Turn) -> Decisions[None]:
     """Come by the turns that are over and in the journal: what they did may have to be undone, or done again."""
     for entry in flow.journal.under(f"{path}["):
-        turn_path = entry.path.removesuffix(TURN)
-        if turn_path != entry.path and "/" not in turn_path[len(path) :]:
-            yield from revisit(flow, turn_path, _with_state(turn, decode(cast(str, entry.value))[1]))
+        its_path = entry.path.removesuffix(TURN)
+        if its_path != entry.path and "/" not in its_path[len(path) :]:
+            yield from revisit(flow, its_path, _as_begun(turn, entry))
+
+
+def _undo_losers(flow: Flow, path: str, turn: Turn, kept: Kept) -> Decisions[None]:
+    """Undo what losers of races in turns that are over have done: else an endless loop would keep all these turns."""
+    for number in kept.take_lost():
+        its_path = turn_path(path, number)
+        yield from undo_losers_in(flow, its_path, _as_begun(turn, cast(Entry, flow.journal.find(its_path + TURN))))
+        kept.take(flow, number)
+
+
+def _as_begun(turn: Turn, beginning: Entry) -> Callable[[Any], Any]:
+    """The code of the turn whose own entry is ``beginning``, with the state that it had."""
+    return _with_state(turn, decode(cast(str, beginning.value))[1])

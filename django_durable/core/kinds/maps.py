@@ -20,7 +20,7 @@ from ..names import fit_path
 from ..payloads.briefly import encode_failures, in_brief
 from ..payloads.codec import decode, encode
 from .children import MakeRun, ended
-from .joins import described
+from .error_data import described
 from .steps import step
 
 SIDE_BY_SIDE = 16

@@ -17,7 +17,9 @@ from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
 from ..payloads.briefly import encode_failures
 from ..payloads.codec import decode
-from .joins import branches_of, described, names_of, require_same
+from .branching import branches_of, names_of, require_same
+from .checkpoints import take_marks
+from .error_data import described
 
 
 def race(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[tuple[str, Any]]:
@@ -79,6 +81,7 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
         yield from group.stop()
         won = Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value)
         flow.record(won)
+        take_marks(flow, f"{branch.path}/")
         for parked in group.waiting:
             absorb(flow, parked.part)
         _leave_behind(flow, [*failed, *group.waiting], group.running)
@@ -100,6 +103,7 @@ def _call_off(flow: Flow, group: Branches) -> Decisions[None]:
 def _fail(flow: Flow, path: str, branches: list[Branch], errors: dict[str, Any]) -> Decisions[Entry]:
     entry = Entry(path, Kind.RACE, EntryStatus.FAILED, value=names_of(branches), error=encode_failures(errors))
     flow.record(entry)
+    take_marks(flow, f"{path}/")
     yield Persist()
     return entry
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -57,6 +58,20 @@ def _check_timeout(timeout: object) -> None:
 
 
 PLAIN = StepOptions()
+
+
+def step_options(
+    retry: Retry | None,
+    timeout: timedelta | float | None,
+    atomic: bool,
+    ephemeral: bool,
+    compensate: Callable[[Any], Any] | None,
+) -> StepOptions:
+    """The options of one step. Raises TypeError, ValueError for what cannot be."""
+    if retry is None and timeout is None and compensate is None and not atomic and not ephemeral:
+        return PLAIN
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    return StepOptions(retry, seconds, atomic, ephemeral, compensate)
 
 
 def step(

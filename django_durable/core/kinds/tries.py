@@ -13,7 +13,7 @@ from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
 from ..payloads.codec import decode, encode
 from ..payloads.tags import register_tag
-from .joins import described
+from .error_data import described
 from .reasons import is_rollback, reason_of
 
 

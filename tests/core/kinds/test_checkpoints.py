@@ -8,7 +8,7 @@ import pytest
 
 from django_durable.core.context import Context
 from django_durable.core.forking import cut
-from django_durable.core.journal.outcomes import Failed
+from django_durable.core.journal.outcomes import Completed, Failed, Suspended
 from django_durable.core.kinds.loops import Break, Continue
 
 from ..driving import AT_ONCE, RUN_ID, World
@@ -144,3 +144,155 @@ def test_a_fork_from_before_a_checkpoint_is_not_bound_by_it(ledger: Ledger) -> N
     assert {entry.path: entry.undo for entry in before} == {"first": True}
     after = cut(RUN_ID, world.entries.values(), "third")
     assert {entry.path: entry.undo for entry in after} == {"first": False, "second": False, "sold": False}
+
+
+def test_a_fork_from_before_a_checkpoint_is_not_bound_by_it_although_its_turn_has_left_the_journal(
+    ledger: Ledger,
+) -> None:
+    world = World()
+
+    def turn(ctx: Context, n: int) -> Any:
+        if n == 0:
+            ctx.rollback_checkpoint("sold")
+        ctx.step("look", lambda: n)
+        return Break() if n == 3 else Continue(n + 1)
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "first")
+        ledger.do(ctx, "second")
+        ctx.loop("rows", turn, 0, history=0)
+
+    world.run(body)
+    assert [path for path in world.entries if path.startswith("rows[")] == ["rows[0]/sold"]
+    before = cut(RUN_ID, world.entries.values(), "second")
+    assert {entry.path: entry.undo for entry in before} == {"first": True}
+
+
+# --- in the branches of a race ---------------------------------------------------------------
+
+
+def _waiting(ctx: Context) -> None:
+    ctx.wait_for_event("never")
+
+
+@pytest.mark.behaviour("FLOW-06l")
+@pytest.mark.parametrize("scope", ["plain", "turns"])
+def test_a_checkpoint_in_a_branch_that_loses_holds_for_nothing(ledger: Ledger, scope: str) -> None:
+    world = World()
+
+    def inner(ctx: Context, n: int = 0) -> Any:
+        ledger.do(ctx, f"inner {n}")
+        ctx.rollback_checkpoint("sold")
+        return Break() if n == 2 else Continue(n + 1)
+
+    def loser(ctx: Context) -> None:
+        if scope == "turns":
+            ctx.loop("rows", inner, 0, history=0)
+        else:
+            inner(ctx)
+        _waiting(ctx)
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "outer")
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", int)})
+        raise ValueError
+
+    assert isinstance(world.run(body), Failed)
+    assert world.undo(body) == {}
+    inners = ["inner 2", "inner 1", "inner 0"] if scope == "turns" else ["inner 0"]
+    assert ledger.undone == ["outer", *inners]
+
+
+@pytest.mark.behaviour("FLOW-06m")
+def test_a_checkpoint_in_a_branch_that_wins_holds_once_no_race_around_it_is_open(ledger: Ledger) -> None:
+    world = World()
+
+    def inner(ctx: Context) -> None:
+        ledger.do(ctx, "inner")
+        ctx.rollback_checkpoint("sold")
+        ledger.do(ctx, "after")
+
+    def outer(ctx: Context) -> None:
+        ctx.race("in", {"inner": inner, "never": _waiting})
+        owed.append([path for path, entry in world.entries.items() if entry.undo])
+
+    owed: list[list[str]] = []
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "first")
+        ctx.race("any", {"outer": outer, "never": _waiting})
+        owed.append([path for path, entry in world.entries.items() if entry.undo])
+        raise ValueError
+
+    world.run(body)
+    world.undo(body)
+    assert owed[:2] == [["first", "any/outer/in/inner/inner", "any/outer/in/inner/after"], ["any/outer/in/inner/after"]]
+    assert ledger.undone == ["after"]
+
+
+def test_where_the_run_ends_while_the_race_is_open_the_branch_s_own_steps_stand(ledger: Ledger) -> None:
+    world = World()
+
+    def marking(ctx: Context) -> None:
+        ledger.do(ctx, "inner")
+        ctx.rollback_checkpoint("sold")
+        ledger.do(ctx, "after")
+        _waiting(ctx)
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "outer")
+        ctx.race("any", {"marking": marking, "never": _waiting})
+
+    assert isinstance(world.run(body), Suspended)
+    world.undo(body)
+    assert ledger.undone == ["after", "outer"]
+
+
+def test_a_loop_in_a_branch_keeps_one_mark_of_those_that_say_the_same(ledger: Ledger) -> None:
+    world = World()
+
+    def turn(ctx: Context, n: int) -> Any:
+        ctx.rollback_checkpoint("sold")
+        ctx.step("look", lambda: n)
+        return Break() if n == 9 else Continue(n + 1)
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "first")
+        ctx.race("any", {"a": lambda ctx: ctx.loop("rows", turn, 0, history=0)})
+
+    world.run(body)
+    assert [path for path in world.entries if "sold" in path] == ["any/a/rows[0]/sold"]
+    assert not world.entries["first"].undo
+
+
+def test_a_fork_into_a_branch_that_won_is_not_bound_by_its_checkpoint_yet(ledger: Ledger) -> None:
+    world = World()
+
+    def marking(ctx: Context) -> None:
+        ctx.rollback_checkpoint("sold")
+        ctx.step("last", int)
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "first")
+        ctx.race("any", {"marking": marking, "never": _waiting})
+
+    world.run(body)
+    assert not world.entries["first"].undo
+    before = {entry.path: entry.undo for entry in cut(RUN_ID, world.entries.values(), "any/marking/last")}
+    assert before == {"first": True, "any": False, "any/marking/sold": False}
+
+
+def test_a_race_of_the_same_name_with_a_key_is_another_race(ledger: Ledger) -> None:
+    world = World()
+
+    def marking(ctx: Context) -> None:
+        ledger.do(ctx, "second")
+        ctx.rollback_checkpoint("sold")
+
+    def body(ctx: Context) -> None:
+        ctx.race("any", {"a": lambda ctx: ledger.do(ctx, "first")})
+        ctx.race("any", {"b": marking}, key=2)
+
+    assert isinstance(world.run(body), Completed)
+    world.undo(body)
+    assert ledger.undone == []

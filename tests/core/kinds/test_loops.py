@@ -11,6 +11,7 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.journal.outcomes import Completed, Failed, Paused, Suspended
 from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds import loops
 from django_durable.core.kinds.loops import Break, Continue, position
 from django_durable.exceptions import LoopLimit
 
@@ -251,3 +252,50 @@ def test_a_turn_that_raises_stop_iteration_is_told_as_such() -> None:
     world = World()
     world.run(lambda ctx: ctx.loop("empty", turn))
     assert "turn of loop 'empty' raised StopIteration" in str(world.error)
+
+
+# --- losers in its turns -----------------------------------------------------------------------
+
+
+@pytest.mark.behaviour("FLOW-02d", "FLOW-03g")
+@pytest.mark.parametrize("crashes", [set(), {30, 70, 150, 151, 152}])
+def test_what_losers_in_turns_did_is_undone_before_too_many_turns_stay_for_it(crashes: set[int]) -> None:
+    world, undone, sizes = World(crash_after=crashes), [], []
+
+    def turn(ctx: Context, n: int) -> Any:
+        def loser(ctx: Context) -> None:
+            ctx.step("offer", lambda: n, compensate=undone.append)
+            ctx.wait_for_event("never")
+
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", lambda: n)})
+        sizes.append(world.flow.journal.size)
+        return Break(n) if n == 99 else Continue(n + 1)
+
+    assert world.value(lambda ctx: ctx.loop("rows", turn, 0, history=0)) == 99
+    # Each turn: the race, two steps, the wait, the turn itself and what undoes it.
+    assert max(sizes) <= 6 * (loops.LOST_MAX + 2)
+    assert sorted(set(undone)) == list(range(100))
+    assert len(undone) <= 100 + len(crashes)
+
+
+def test_turns_that_a_failure_of_the_run_would_undo_stay_while_losers_in_them_are_undone() -> None:
+    world, undone = World(), []
+
+    def turn(ctx: Context, n: int) -> Any:
+        def loser(ctx: Context) -> None:
+            ctx.step("offer", lambda: f"offer {n}", compensate=undone.append)
+            ctx.wait_for_event("never")
+
+        ctx.step("order", lambda: f"order {n}", compensate=undone.append)
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", lambda: n)})
+        if n == 25:
+            raise ValueError
+        return Continue(n + 1)
+
+    def body(ctx: Context) -> None:
+        ctx.loop("rows", turn, 0, history=0)
+
+    world.run(body)
+    assert undone == [f"offer {n}" for n in range(loops.LOST_MAX, -1, -1)]
+    assert world.undo(body) == {}
+    assert sorted(undone) == sorted(f"{what} {n}" for what in ("offer", "order") for n in range(26))

@@ -6,23 +6,19 @@ an entry that it finds was stored with that one: so only what came after the las
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, MutableMapping
 from math import isfinite
 from typing import Any
 
-from ..flow.flow import Flow
 from ..names import check_name
 from ..payloads.codec import encode
+from .flow import Flow
 
 logger = logging.getLogger("django_durable.workflow")
 
 NOTE_MAX_BYTES = 4096
 """Of one annotation's value as text."""
-
-NOTES_MAX = 100
-"""Annotations that a run keeps: those that were said last."""
 
 
 def progress(flow: Flow, done: float, total: float | None, message: str) -> None:
@@ -47,23 +43,6 @@ def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
     names = [check_name("annotation", name) for name in facts]
     texts = {name: encode(facts[name], limit=NOTE_MAX_BYTES, root=f"annotation {name!r}") for name in names}
     flow.pending.notes.update(texts)
-
-
-def merged(stored: str | None, said: Mapping[str, str]) -> str:
-    """The text to store once ``said`` (encoded values by name) has come to what is ``stored``."""
-    notes = {} if stored is None else read_notes(stored)
-    for name, text in said.items():
-        notes.pop(name, None)
-        notes[name] = text
-    return f"[{','.join(f'[{encode(name)},{text}]' for name, text in list(notes.items())[-NOTES_MAX:])}]"
-
-
-def read_notes(stored: str) -> dict[str, str]:
-    """Encoded values by name: one that this code cannot read hides no other. Empty where the text is damaged."""
-    try:
-        return {str(name): json.dumps(value, separators=(",", ":")) for name, value in json.loads(stored)}
-    except (ValueError, TypeError, RecursionError):
-        return {}
 
 
 class RunLog(logging.LoggerAdapter[logging.Logger]):

@@ -13,7 +13,7 @@ logger = logging.getLogger("django_durable.workflow")
 
 
 @dataclass(slots=True)
-class Bounds:
+class JournalBounds:
     """Past ``warn`` entries the log is told, once for each run; with ``most`` of them there is no room for another.
 
     None: no bound. ``is_told``: an earlier attempt has passed ``warn`` and told so. All lines of an attempt share it.
