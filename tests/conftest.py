@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection
+from django.dispatch import Signal
 
+from django_durable import signals
 from tests import processes
 from tests.emptying import empty_quickly
 from tests.plugin import SERVERS
@@ -71,6 +73,18 @@ def _empty_redis() -> None:
         from django_redis import get_redis_connection
 
         get_redis_connection("default").flushdb()
+
+
+SIGNALS = [signal for signal in vars(signals).values() if isinstance(signal, Signal)]
+
+
+@pytest.fixture(autouse=True)
+def _no_receiver_left() -> Iterator[None]:
+    """Receivers are held weakly: one that a test connected lives on until garbage is collected, whenever that is."""
+    before = [list(signal.receivers) for signal in SIGNALS]
+    yield
+    for signal, receivers in zip(SIGNALS, before, strict=True):
+        signal.receivers = receivers
 
 
 @pytest.fixture(autouse=True)

@@ -228,12 +228,12 @@ class Turns:
 
 
 def test_turns_stay_in_the_journal_while_their_losers_run_and_no_longer(pool: BranchThreads) -> None:
-    turns = Turns(pool, compensate=False)
+    turns = Turns(pool, compensate=False, last=24)
     turns.run()
-    # One whose step is done may not be told of before the next turn ends.
-    assert max(turns.losers) <= turns.late + 2
+    # Some whose steps are done may not have been told of yet: threads end when they are let.
+    assert max(turns.losers) <= turns.late + 6
     assert all(n - turns.late + 1 in there for n, there in enumerate(turns.journaled) if n >= turns.late)
-    assert max(map(len, turns.journaled)) <= turns.late + 4
+    assert max(map(len, turns.journaled)) <= turns.late + 8
     assert turns.flow.losers == []
 
 
