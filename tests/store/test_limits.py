@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.ids import uuid7
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Completed, Released, Suspended
 from django_durable.core.journal.states import Status
@@ -43,6 +44,13 @@ def limited(key: str = "a", *, age: float = 60, **more: Any) -> Run:
     if more.get("status", Status.QUEUED) == Status.QUEUED:
         more["queued_at"] = at(-timedelta(seconds=age))
     return make_run(limit_key=key, **more)
+
+
+def replica(run: Run, **more: Any) -> Run:
+    """Another run like it, not yet stored."""
+    values = {field.attname: getattr(run, field.attname) for field in Run._meta.concrete_fields}
+    run_id = uuid7()
+    return Run(**{**values, "id": run_id, "root_id": run_id, **more})
 
 
 def limiter(maximum: int | None = 1, *workflows: str, queues: Sequence[str] = ("default",)) -> Claimant:
@@ -149,8 +157,9 @@ def test_a_limit_bounds_no_more_than_there_are_slots(db: PrivateDatabase):
 
 @pytest.mark.behaviour("RUN-12d")
 def test_keys_take_turns_whatever_their_backlog(db: PrivateDatabase):
-    for number in range(30):
-        limited("a", age=1000 - number)
+    first = limited("a", age=1000)
+    backlog = [replica(first, queued_at=at(-timedelta(seconds=999 - number / 100))) for number in range(10_000)]
+    Run.objects.bulk_create(backlog, batch_size=2_000)
     limited("b", age=1)
     limited("c", age=2)
     keys = []
