@@ -260,7 +260,7 @@ def test_a_branch_that_waits_for_children_is_begun_anew_once_enough_of_them_have
         return ctx.map("fan", pack, range(2))
 
     def look(line: Line, branches: Sequence[Flow], seconds: float | None) -> Any:
-        if [branch.scope for branch in branches] != ["both/work/"] or seconds is None:
+        if [branch.scope for branch in branches] != ["both/beside/"] or seconds is None:
             return await_branch(line, branches, seconds)
         looks.append(seconds)
         if len(looks) > 1:
@@ -269,6 +269,6 @@ def test_a_branch_that_waits_for_children_is_begun_anew_once_enough_of_them_have
 
     await_branch = Line._await_branch
     monkeypatch.setattr(Line, "_await_branch", look)
-    work = {"fan": fan, "work": lambda ctx: None}
-    assert world.value(lambda ctx: ctx.join("both", work)) == {"fan": [1, 1], "work": None}
+    bodies = {"fan": fan, "beside": lambda ctx: None}
+    assert world.value(lambda ctx: ctx.join("both", bodies)) == {"fan": [1, 1], "beside": None}
     assert (begun, looks) == ([0, 3], [LOOK_AGAIN] * 3)
