@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import connection
+from django.db import connection, connections
 from django.dispatch import Signal
 
 from django_durable import signals
 from tests import processes
 from tests.emptying import empty_quickly
-from tests.plugin import SERVERS
+from tests.plugin import SERVERS, reaches_database
 from tests.servers import Folder, PostgresServer, RedisServer, Servers
 
 # What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at. And what only SQLite
@@ -65,6 +65,13 @@ def django_db_setup(django_db_setup: None) -> None:
     """Tells the processes that tests start which database this run made."""
     os.environ["DURABLE_TEST_DATABASE_NAME"] = str(connection.settings_dict["NAME"])
     empty_quickly()
+
+
+@pytest.fixture(autouse=True)
+def _no_connection(request: pytest.FixtureRequest) -> None:
+    """A test that has no database does not find the connection that those before it kept (`tests/emptying.py`)."""
+    if not reaches_database(request.node):
+        connections.close_all()
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ SERVERS = pytest.StashKey[Servers]()
 CONTRACT_FOLDERS = ("store", "queues", "executor", "worker", "testing")
 """What reaches a database here is part of the contract that every backend keeps; of the queues all is."""
 DATABASE_FIXTURES = {"db", "transactional_db"}
+QUEUELESS_FOLDERS = ("store",)
+"""What is here cannot see which queue there is: import-linter holds the store to it."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,6 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
         if folder == "queues" or (folder in CONTRACT_FOLDERS and reaches_database(item)):
             item.add_marker("contract")
+        if folder in QUEUELESS_FOLDERS or item.path.name.startswith("test_postgres_"):
+            item.add_marker("queueless")
 
 
 def reaches_database(item: pytest.Item) -> bool:

@@ -1,5 +1,5 @@
-"""The whole suite: everything on PostgreSQL with Redis, the contract on SQLite, and on PostgreSQL alone what of it the
-kind of queue may change.
+"""The whole suite: everything on PostgreSQL with Redis, the contract on SQLite, and on PostgreSQL without Redis what of
+the contract can see which queue there is.
 
 `python tests/run.py [pytest's arguments]`; its last line sums up. `make test` calls it.
 """
@@ -26,7 +26,9 @@ Part = tuple[str, list[str]]
 """A backend and what is selected on it: one run of pytest, on servers of its own."""
 
 CONTRACT = ["-m", "contract"]
-PARTS: list[Part] = [("postgres-redis", []), ("postgres-database", CONTRACT), ("sqlite", CONTRACT)]
+QUEUES = ["-m", "contract and not queueless"]
+"""On a PostgreSQL that has run the rest of the contract already, with the other queue."""
+PARTS: list[Part] = [("postgres-redis", []), ("postgres-database", QUEUES), ("sqlite", CONTRACT)]
 
 SLOW = "tests/acceptance"
 """Real processes that wait for leases to lapse, and leave the machine to others."""
@@ -38,9 +40,9 @@ WHOLE: list[Part] = [
     ("postgres-redis", [SLOW]),
     ("postgres-redis", [f"--ignore={folder}" for folder in (*ENGINE, SLOW)]),
     ("postgres-redis", ENGINE),
-    ("postgres-database", [*CONTRACT, f"--ignore={SLOW}"]),
+    ("postgres-database", [*QUEUES, f"--ignore={SLOW}"]),
     ("sqlite", [*CONTRACT, SLOW]),
-    ("postgres-database", [*CONTRACT, SLOW]),
+    ("postgres-database", [*QUEUES, SLOW]),
     ("sqlite", [*CONTRACT, f"--ignore={SLOW}"]),
 ]
 """The same in smaller parts, the long ones first: whoever is free takes the next, so that no core waits at the end."""

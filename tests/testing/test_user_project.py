@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.queueless]
 
 PROJECT = Path(__file__).with_name("project")
 ROOT = Path(__file__).resolve().parent.parent.parent
