@@ -129,14 +129,16 @@ class CannotFork(DurableError):
 class RunLocked(DurableError):
     """Another transaction that is still open holds rows that were waited for; ``run_ids`` are the runs they belong to.
 
+    ``keys`` instead, where it has begun a start under ``debounce`` or ``singleton``: the limits that this one asks for.
     What the call had changed in the runs that it took together with these is undone; it may be made again.
     """
 
-    def __init__(self, run_ids: Sequence[UUID], seconds: float) -> None:
-        self.run_ids, self.seconds = list(run_ids), seconds
-        more = f" (and {len(self.run_ids) - 1} more)" if len(self.run_ids) > 1 else ""
+    def __init__(self, run_ids: Sequence[UUID], seconds: float, *, keys: Sequence[str] = ()) -> None:
+        self.run_ids, self.keys, self.seconds = list(run_ids), list(keys), seconds
+        held = [f"The start of {key!r}" for key in keys] or [f"Run {run_id}" for run_id in self.run_ids] or ["A run"]
+        more = f" (and {len(held) - 1} more)" if len(held) > 1 else ""
         super().__init__(
-            f"Run {self.run_ids[0]}{more} is held by another transaction that has not ended within {seconds:g} s. "
+            f"{held[0]}{more} is held by another transaction that has not ended within {seconds:g} s. "
             "Try again when it has, and keep transactions that act on runs short."
         )
 
@@ -163,8 +165,10 @@ class StepFailed(DurableError):
     """A step whose retries are used up; raised at the ``ctx`` call that asked for it.
 
     ``step`` is the path, ``attempts`` how often the body ran, ``error`` what the last attempt raised
-    (``type``, ``message``, ``traceback``).
+    (``type``, ``message``, ``traceback``). ``run_id``: whose step it is, where not one of the run that has this.
     """
+
+    run_id: UUID | None = None
 
     def __init__(self, step: str, attempts: int, error: dict[str, Any]) -> None:
         self.step, self.attempts, self.error = step, attempts, error
@@ -201,7 +205,10 @@ class RaceError(BranchesFailed):
 
 
 class BlockFailed(DurableError):
-    """What a ``try_block`` made data of, as an error again: ``error`` has ``type``, ``message``, ``traceback``."""
+    """What a ``try_block`` made data of, as an error again: ``error`` has ``type``, ``message``, ``traceback``, and
+    ``run_id`` says whose block it is, where not one of the run that has this."""
+
+    run_id: UUID | None = None
 
     def __init__(self, path: str, error: dict[str, Any]) -> None:
         self.path, self.error = path, error

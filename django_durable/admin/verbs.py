@@ -118,7 +118,8 @@ CANCEL = RunVerb(
         "Its child runs are cancelled with it, unless they were started as detached."
     ),
     done=ngettext_lazy("%(count)d run was asked to stop.", "%(count)d runs were asked to stop.", "count"),
-    eligible=Q(status__in=sorted(LIVE), cancel_requested_at=None),
+    # One that is blocked before it could undo what it did ends as it is when it is asked once more.
+    eligible=Q(status__in=sorted(LIVE), cancel_requested_at=None) | Q(status=Status.BLOCKED),
     happened=Q(cancel_requested_at__isnull=False),
     act=verbs.cancel_runs,
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -12,33 +10,16 @@ from asgiref.sync import sync_to_async
 
 from ..core.journal.states import TERMINAL, PayloadKind, Status
 from ..core.payloads.codec import decode
-from ..exceptions import PayloadUndecodable, RunCancelled, RunFailed, RunNotFound
+from ..exceptions import RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
 from ..store.database import Database
 from . import verbs
 from .events import EventHandle
+from .steps import StepInfo, step_info
 from .waiting import await_, pauses, wait
 from .why import Why, why
 
 R = TypeVar("R")
-
-
-@dataclass(slots=True, frozen=True)
-class StepInfo:
-    """One journal entry, for people: ``error`` is a mapping with ``type``, ``message`` and ``traceback``.
-
-    ``undecodable`` says what of ``value`` and ``error`` this code can no longer read, and why; that one is None then.
-    """
-
-    path: str
-    kind: str
-    status: str
-    attempts: int
-    value: Any
-    error: Any
-    started_at: datetime
-    finished_at: datetime | None
-    undecodable: str = ""
 
 
 class RunHandle(Generic[R]):
@@ -117,7 +98,7 @@ class RunHandle(Generic[R]):
     def steps(self) -> list[StepInfo]:
         """The journal in order. An entry that this code cannot read hides no other: see ``StepInfo.undecodable``."""
         entries = JournalEntry.objects.using(Database().alias).filter(run_id=self.id).order_by("seq")
-        return [_step_info(entry) for entry in entries]
+        return [step_info(entry) for entry in entries]
 
     def why(self) -> Why:
         """Why the run is not running now and what will move it: one reason for programs, one sentence for people."""
@@ -204,30 +185,6 @@ class RunHandle(Generic[R]):
         once, and gives the same event again. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
         event_id = verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
         return EventHandle(self.id, event_id, name)
-
-
-def _step_info(entry: JournalEntry) -> StepInfo:
-    value, no_value = _decoded("value", entry.value)
-    error, no_error = _decoded("error", entry.error)
-    return StepInfo(
-        path=entry.path,
-        kind=entry.kind,
-        status=entry.status,
-        attempts=entry.attempts,
-        value=value,
-        error=error,
-        started_at=entry.started_at,
-        finished_at=entry.finished_at,
-        undecodable="; ".join(filter(None, (no_value, no_error))),
-    )
-
-
-def _decoded(name: str, text: str | None) -> tuple[Any, str]:
-    """What the text stands for, or None and why it cannot be read."""
-    try:
-        return (None if text is None else decode(text)), ""
-    except PayloadUndecodable as error:
-        return None, f"{name}: {error.reason}"
 
 
 def get_run(run_id: UUID | str) -> RunHandle[Any]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Min, Q, QuerySet, TextField
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left, Length
 
 from ..conf import durable_settings
@@ -22,6 +22,8 @@ EXCERPT = 2_048
 """Characters of a payload that lists and views show; the text is ASCII, so they are bytes."""
 ENTRIES_MOST = 1_000
 MISSED_BEATS = 3
+STILL = timedelta(hours=1)
+"""So long a run that is worked on may journal nothing before it is told: a step may take hours."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,6 +156,16 @@ def overdue_leases(now: datetime, *, grace: float) -> int:
     """Running runs whose lease ended more than ``grace`` seconds ago and that nobody has taken up."""
     ended = now - timedelta(seconds=grace)
     return _runs().filter(status=Status.RUNNING, lease_expires_at__lt=ended).count()
+
+
+def without_progress(now: datetime) -> int:
+    """Running runs whose lease stands and that have journaled nothing for ``STILL``: a step of theirs may hang."""
+    since = now - STILL
+    journal = JournalEntry.objects.using(Database().alias).filter(run_id=OuterRef("pk"))
+    # A wait that is over by now: nobody worked on the run before.
+    recent = journal.filter(Q(started_at__gte=since) | Q(finished_at__gte=since) | Q(wake_at__range=(since, now)))
+    running = _runs().filter(status=Status.RUNNING, lease_expires_at__gte=now, started_at__lt=since)
+    return running.filter(Q(queued_at__lt=since) | Q(queued_at=None), ~Exists(recent)).count()
 
 
 def overdue_wakes(now: datetime, *, grace: float) -> int:

@@ -53,7 +53,7 @@ def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
     """Start a run of the schedule at once, also of a disabled one and beside a live run; the run's id.
 
     In the caller's transaction; in the audit of both as ``fire``. Raises UnknownWorkflow, InvalidInput,
-    PayloadUndecodable, and ScheduleLocked where another transaction holds the schedule for long.
+    PayloadUndecodable, Schedule.DoesNotExist, and ScheduleLocked where another transaction holds the schedule for long.
     """
     db, workflow = Database(), _workflow_of(schedule)
     run = scheduled_run(workflow, schedule)

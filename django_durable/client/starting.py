@@ -55,8 +55,8 @@ def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> li
         return _store(db, workflow, runs)
     with db.read_committed():
         # All at once: the runs are started one by one, in the order in which they were given.
-        lock_starts(db, runs)
-        return [_start_once(db, workflow, run, key or _step_key()) for run in runs]
+        within = lock_starts(db, runs)
+        return [_start_once(db, workflow, run, key or _step_key(), within) for run in runs]
 
 
 def _step_key() -> KeyRequest:
@@ -65,14 +65,14 @@ def _step_key() -> KeyRequest:
     return KeyRequest(step.next_start_key(), STEP_KEY_SECONDS)
 
 
-def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest) -> UUID:
+def _start_once(db: Database, workflow: Named, run: NewRun, request: KeyRequest, within: set[UUID] | None) -> UUID:
     input_hash = hash_of(run.input)
     taken = _take(db, workflow, run, request, input_hash)
     while taken is not None and request.on_conflict == "replace":
         _replace(db, taken, run)
         taken = _take(db, workflow, run, request, input_hash)
     if taken is None:
-        [run_id] = _store(db, workflow, [run])
+        [run_id] = _store(db, workflow, [run], within)
         if run_id != run.id:
             hand_over(db, run.id, run_id)
         return run_id
@@ -108,8 +108,8 @@ def _take(db: Database, workflow: Named, run: NewRun, request: KeyRequest, input
     return None
 
 
-def _store(db: Database, workflow: Named, runs: Sequence[NewRun]) -> list[UUID]:
-    started = start_or_meet(db, runs)
+def _store(db: Database, workflow: Named, runs: Sequence[NewRun], within: set[UUID] | None = None) -> list[UUID]:
+    started = start_or_meet(db, runs, within=within)
     push_after_commit(db, started.ready)
     announce_enqueued(db, workflow, started.new)
     tell_cancelled(db, started.cancelled)

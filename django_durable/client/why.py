@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from ..conf import durable_settings
 from ..core import clock
@@ -14,8 +14,10 @@ from ..core.journal.states import LIVE, BlockReason, EntryStatus, Kind, PayloadK
 from ..core.payloads.codec import decode
 from ..core.registry import limits
 from ..models import JournalEntry, Payload, Run, Worker
+from ..models.run import IS_ENDING
 from ..store.clock import DatabaseNow
 from ..store.database import Database
+from .listing import STILL
 
 NAMED_MAX = 5
 """Steps that one sentence names."""
@@ -99,8 +101,22 @@ def _running(run: Run, worker: Worker | None) -> Why:
     elif run.pause_requested_at is not None:
         return Why("running: pausing", f"It pauses at its next call, asked to at {_time(run.pause_requested_at)}.")
     else:
-        return Why("running", f"It is being worked on; its lease stands until {until}.")
+        return Why("running", f"It is being worked on; its lease stands until {until}.{_still(run)}")
     return Why("running: worker silent", f"{text}; it is taken up when its lease ends at {until}.")
+
+
+def _still(run: Run) -> str:
+    """Since when nothing has come of the work, where that is long."""
+    now = clock.utcnow()
+    claimed = max((time for time in (run.queued_at, run.started_at) if time is not None), default=now)
+    if now - claimed < STILL:
+        return ""
+    journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk)
+    # A wait that is over by now: nobody worked on the run before.
+    woken = Max("wake_at", filter=Q(wake_at__lte=now))
+    moved = journal.aggregate(Max("started_at"), Max("finished_at"), woken=woken).values()
+    last = max((claimed, *(time for time in moved if time is not None)))
+    return f" It has journaled nothing since {_time(last)}." if now - last >= STILL else ""
 
 
 def _paused(run: Run) -> str:
@@ -132,6 +148,12 @@ def _waiting(run: Run) -> Why:
 
 
 def _blocked(run: Run) -> str:
+    if run.cancel_requested_at is None:
+        return _misfit(run)
+    return f"It was asked to stop, and has to undo what it did; cancelled once more it ends as it is. {_misfit(run)}"
+
+
+def _misfit(run: Run) -> str:
     if run.block_reason == BlockReason.UNKNOWN_WORKFLOW:
         return f"No live worker knows a workflow called {run.workflow!r}; a worker that does takes it up."
     if run.block_reason == BlockReason.CRASHED:
@@ -170,13 +192,18 @@ def _at_its_limit(run: Run) -> Why | None:
     if run.limit_key is None or bounds is None or (maximum := bounds.concurrency) is None:
         return None
     held = _of_its_key(run).filter(status=Status.RUNNING).count()
-    if held < maximum:
+    if held >= maximum:
+        text = f"{held} of {maximum} are running; one that is queued starts when one of them ends or waits."
+        return Why("queued: limit", f"Its limit {run.limit_key!r} is full: {text}")
+    first = _of_its_key(run).filter(IS_ENDING, status=Status.QUEUED).exclude(pk=run.pk).count()
+    if _is_ending(run) or held + first < maximum:
         return None
-    return Why(
-        "queued: limit",
-        f"Its limit {run.limit_key!r} is full: {held} of {maximum} are running; one that is queued starts when one of "
-        "them ends or waits.",
-    )
+    text = f"of {maximum}, {held} are running and {first} are about to end, which go first whatever their priority."
+    return Why("queued: limit", f"Its limit {run.limit_key!r} is full: {text}")
+
+
+def _is_ending(run: Run) -> bool:
+    return run.cancel_requested_at is not None or run.phase != Phase.FORWARD
 
 
 def _at_its_rate(run: Run) -> Why | None:

@@ -2,12 +2,13 @@
 
 Sequence numbers say what came before: an entry gets its own when it is first journaled, in every branch. A scope of
 which something comes later was open at that moment, and is open again; a loop goes back to the turn that it was in.
+What a branch that lost its race has still journaled after that says nothing of the race, or of the scopes around it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import cast
@@ -17,11 +18,11 @@ from ..exceptions import CannotFork
 from .flow.undoing import UNDO
 from .journal.fan_out import with_only
 from .journal.journal import Entry
-from .journal.losers import is_lost, winners
+from .journal.losers import is_lost, races_lost
 from .journal.marks import branch_at_stake, made_to_stand
 from .journal.paths import above, scopes_of
 from .journal.states import EntryStatus, Kind
-from .kinds.loops import position, rewound
+from .kinds.loops import present_turn, rewound
 from .kinds.turns import TURN
 
 SCOPES = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
@@ -42,7 +43,7 @@ def cut(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
     before = {path: entry for path, entry in journal.items() if entry.seq < begins and _stays(entry)}
     later = {path for path, entry in journal.items() if path not in before and entry.kind != Kind.UNDO}
     later -= {path for path in later if journal[path].seq < begins and _was_left_behind(before, path)}
-    for path, inside in _cut_through(before, later).items():
+    for path, inside in _cut_through(before, later, from_step).items():
         before[path] = _reopened(run_id, from_step, journal, before, path, inside)
     for path in _free_again(journal, before) & before.keys():
         before[path] = replace(before[path], undo=True)
@@ -80,7 +81,7 @@ def _why_unknown(journal: Mapping[str, Entry], from_step: str) -> str:
 
 
 def _is_over(loop: Entry, turn: int) -> bool:
-    return loop.status == EntryStatus.SUCCEEDED or turn < position(cast(str, loop.value))[0]
+    return loop.status == EntryStatus.SUCCEEDED or turn < present_turn(cast(str, loop.value))
 
 
 def _close(journal: Iterable[str], from_step: str) -> list[str]:
@@ -97,14 +98,32 @@ def _was_left_behind(before: Mapping[str, Entry], path: str) -> bool:
     return any(scope in before and before[scope].status in SETTLED for scope in above(path))
 
 
-def _cut_through(before: Mapping[str, Entry], later: Collection[str]) -> dict[str, list[str]]:
+def _cut_through(before: Mapping[str, Entry], later: Collection[str], from_step: str) -> dict[str, list[str]]:
     """The scopes that were open, and what of each came later."""
+    lost_by = {path: [] if _is_at(path, from_step) else [*races_lost(path, before.get)] for path in later}
     found: dict[str, list[str]] = {}
-    for path in later:
+    # Until no other race turns out to be open: it is run again with its losers, and what these did counts as well.
+    while len(more := _open_scopes(before, lost_by, found)) > len(found):
+        found = more
+    return more
+
+
+def _open_scopes(
+    before: Mapping[str, Entry], lost_by: Mapping[str, Sequence[str]], known: Collection[str]
+) -> dict[str, list[str]]:
+    """A loser's own scopes were open for what it did later; the race that it lost was not, nor was what is around that,
+    where it is not ``known`` to have been for others."""
+    found: dict[str, list[str]] = {}
+    for path, races in lost_by.items():
+        outside = max((len(race) for race in races if race not in known), default=-1)
         for scope in above(path):
-            if scope in before and before[scope].kind in SCOPES:
+            if len(scope) > outside and scope in before and before[scope].kind in SCOPES:
                 found.setdefault(scope, []).append(path)
     return found
+
+
+def _is_at(path: str, from_step: str) -> bool:
+    return path == from_step or f"{from_step}/" in scopes_of(path)
 
 
 def _reopened(
@@ -152,11 +171,10 @@ def _state(
 
 def _free_again(journal: Mapping[str, Entry], before: Mapping[str, Entry]) -> set[str]:
     """The steps that stood because of a mark that came later, or one in a branch of a race that is open again."""
-    won = winners(before.values())
     holding: list[Entry] = []
     others: list[Entry] = []
     for mark in (entry for entry in journal.values() if entry.kind == Kind.MARK):
-        holds = mark.path in before and not (branch_at_stake(mark.path, before.get) or is_lost(mark.path, won))
+        holds = mark.path in before and not (branch_at_stake(mark.path, before.get) or is_lost(mark.path, before.get))
         (holding if holds else others).append(mark)
     return made_to_stand(others) - made_to_stand(holding)
 
@@ -165,16 +183,15 @@ def _free_again(journal: Mapping[str, Entry], before: Mapping[str, Entry]) -> se
 
 
 def _to_be_done_again(journal: Mapping[str, Entry], before: dict[str, Entry]) -> dict[str, Entry]:
-    """Steps that were undone later are open to be done again, where a replay comes by them; those of branches that
-    lost a race stay undone."""
-    won = winners(before.values())
+    """Steps that were undone later are open to be done again, where a replay comes by them, and keep what they had
+    returned until then; those of branches that lost a race stay undone."""
     for path, step in list(before.items()):
         undo = journal.get(path + UNDO)
         if undo is None or undo.path in before or undo.status != EntryStatus.SUCCEEDED:
             continue
-        if is_lost(path, won):
+        if is_lost(path, before.get):
             before[undo.path] = undo
         else:
-            before[path] = replace(step, status=EntryStatus.RETRYING, attempts=0, value=None, undo=False)
+            before[path] = replace(step, status=EntryStatus.RETRYING, attempts=0, undo=False)
             before[undo.path] = replace(undo, status=EntryStatus.OPEN, attempts=0, value=None)
     return before

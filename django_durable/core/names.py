@@ -7,11 +7,12 @@ are escaped in names and keys, so that two different names can never make one pa
 from __future__ import annotations
 
 import re
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag, IntEnum
 from functools import lru_cache
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from ..exceptions import InvalidKey, InvalidName
 
@@ -25,6 +26,9 @@ ON_FAILURE = "%on_failure"
 _LASTING = (str, int, float, Decimal, UUID, date, time, timedelta)
 """Whose text is the same in every process. One that depends on an address, a hash or a language is another one in the
 next replay, which would not find the entry and do its work again."""
+
+_PLAIN_STR = (Enum.__str__, Flag.__str__, IntEnum.__str__, str.__str__)
+_PLAIN_REPR = tuple(cls.__repr__ for cls in (*_LASTING, bool, datetime))
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _JOINERS = re.compile(r"[%/\[\]]")
@@ -71,13 +75,37 @@ def check_key(key: object) -> None:
 
 
 def _text_of(key: object) -> str:
-    if not isinstance(key, Enum) and not _is_lasting(key):
+    if isinstance(key, Enum):
+        return _text_of_member(key)
+    if isinstance(key, tuple):
+        return str(tuple(_told_in_tuple(part, key) for part in key))
+    if not isinstance(key, _LASTING):
         raise InvalidKey(key)
     return str(key)
 
 
-def _is_lasting(key: object) -> bool:
-    return all(map(_is_lasting, key)) if isinstance(key, tuple) else isinstance(key, _LASTING)
+def _text_of_member(key: Enum) -> str:
+    # One that a class of one's own makes may be in the reader's language, or tell an address.
+    if type(key).__str__ in _PLAIN_STR:
+        return str(key)
+    if not isinstance(key.value, _LASTING) or isinstance(key.value, Enum):
+        raise InvalidKey(key)
+    return _text_of(key.value)
+
+
+def _told_in_tuple(part: object, key: object) -> object:
+    """What ``str()`` of a tuple tells of it in words that are the same in every process. Raises InvalidKey."""
+    if isinstance(part, Enum) and isinstance(part, _LASTING):
+        return _told_in_tuple(part.value, key)
+    if isinstance(part, tuple):
+        return tuple(_told_in_tuple(inner, key) for inner in part)
+    if type(part).__repr__ not in _PLAIN_REPR or not _is_known(getattr(part, "tzinfo", None)):
+        raise InvalidKey(key)
+    return part
+
+
+def _is_known(zone: object) -> bool:
+    return zone is None or type(zone) is timezone or (type(zone) is ZoneInfo and zone.key is not None)
 
 
 def fit_path(path: str) -> str:

@@ -15,8 +15,8 @@ from .flow.scopes import FATAL
 from .journal.journal import Entry, Journal
 from .journal.outcomes import Blocked, Outcome, Stopped
 from .journal.paths import scopes_of
-from .journal.states import EntryStatus, Kind
-from .kinds.loops import position
+from .journal.states import UNNAMED, EntryStatus, Kind
+from .kinds.loops import present_turn
 from .names import ON_FAILURE
 
 HARMLESS = frozenset(
@@ -97,7 +97,7 @@ class Probe(Flow):
             entry.path
             for entry in self.journal.under("")
             if entry.path in self.trail.journaled
-            and entry.kind != Kind.UNDO
+            and entry.kind not in UNNAMED
             and entry.path != ON_FAILURE
             and not {entry.path, *scopes_of(entry.path)} & seen
             and not any(_is_before(entry.path, loop, turn) for loop, turn in turns.items())
@@ -113,7 +113,7 @@ def _loops_under_way(entries: Iterable[Entry], seen: Set[str]) -> Iterator[tuple
     for entry in entries:
         is_removed = f"{entry.path}/" in seen
         if entry.kind == Kind.LOOP and entry.status == EntryStatus.OPEN and entry.path in seen and not is_removed:
-            yield f"{entry.path}[", position(entry.value or "")[0]
+            yield f"{entry.path}[", present_turn(entry.value or "")
 
 
 def _is_before(path: str, loop: str, turn: int) -> bool:

@@ -7,12 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
+from weakref import ref
 
 from ..core.flow.executing import executing_line
 from ..core.flow.flow import Flow
 from ..core.journal.outcomes import Suspended
 from ..core.unwinding import Unwind
 from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
+
+_Task = ref[asyncio.Task[Any]]
 
 
 class Calls:
@@ -27,11 +30,11 @@ class Calls:
         """Whether a thread works for the call: that cannot be cancelled, only the waiting for it could be."""
         self.is_cut_short = False
         """Whether the latest call was cancelled while it was under way."""
-        self._flow = flow
         self._attempt = attempt
         self._around = around
         self._thread = threading.get_ident()
-        self._main = asyncio.current_task()
+        # Weakly: a task keeps its context, and that the flow, which would keep all of them until garbage is collected.
+        self._main = _present_task()
         """What the line's code runs in: its own code may cancel this one."""
         self._task, self._name = self._main, ""
         """Of the latest call: the task that it was made in, and its name."""
@@ -39,15 +42,18 @@ class Calls:
         self._over: asyncio.Future[None] | None = None
         """Set once the line is ending: done when the call that was left under way is over."""
         self._is_interrupted = self._is_hurried = False
-        self._own: Calls = around._own if around is not None else self
-        """The calls of the line that has the task, with all that it runs in there."""
         self._finishing: Calls | None = None
-        """Of that line: whose work is under way that an interruption waits for."""
+        """Of the line that has the task: whose work is under way that an interruption waits for."""
         flow.before_call = self._refuse
+
+    @property
+    def _own(self) -> Calls:
+        """The calls of the line that has the task, with all that it runs in there."""
+        return self if self._around is None else self._around._own
 
     def enter(self) -> None:
         """The line's code runs in the present task."""
-        self._main = self._task = asyncio.current_task()
+        self._main = self._task = _present_task()
 
     def interrupt(self, *, at_once: bool) -> bool:
         """Whoever has spawned this line interrupts it: a branch that lost, or ``at_once`` a run that ends. Whether its
@@ -93,61 +99,67 @@ class Calls:
         return is_own or (self._around is not None and self._around.are_ending)
 
     @property
+    def are_unwanted(self) -> bool:
+        """Whether whoever has begun the line ends it: what has not begun of its call under way need not begin."""
+        is_own = self._is_interrupted or is_cancelled(self._attempt)
+        return is_own or (self._around is not None and self._around.are_unwanted)
+
+    @property
     def is_left(self) -> bool:
         """Whether the line has ended, and its latest call has not."""
         return self._over is not None
 
-    def _refuse(self, name: str) -> None:
-        flow, line = self._flow, executing_line()
+    def _refuse(self, flow: Flow, name: str) -> None:
+        line = executing_line()
         if threading.get_ident() != self._thread:
-            refuse_other_thread(self._flow, self._thread, name)
+            refuse_other_thread(flow, self._thread, name)
         if self.are_ending:
             raise Unwind
         if line is not None and line is not flow:
             refuse_outer_context(flow, name, self._name)
-        task = asyncio.current_task()
-        if self._is_under_way or (flow.outcome is not None and self._is_beside(task)):
+        task = _present_task()
+        if self._is_under_way or (isinstance(flow.outcome, Suspended) and self._is_beside(task)):
             flow.refuse(side_by_side(name, self._name))
         if flow.outcome is None:
             self._task, self._name = task, name
 
-    def _is_beside(self, task: asyncio.Task[Any] | None) -> bool:
+    def _is_beside(self, task: _Task | None) -> bool:
         """A call that suspended the run is over at once. Another task that goes on regardless was meant to run beside
         it; the main task and the one that was suspended only unwind."""
-        return isinstance(self._flow.outcome, Suspended) and task is not self._main and task is not self._task
+        return task is not self._main and task is not self._task
 
     # --- one call ------------------------------------------------------------------------------
 
     def begin(self) -> None:
         self._is_under_way, self.is_cut_short = True, False
 
-    def end(self) -> None:
+    def end(self, flow: Flow) -> None:
         """The latest call is over. Raises where it was cancelled, for that it does not return."""
         self._is_under_way = False
         if self._over is not None:
             self._over.set_result(None)
         if self.is_cut_short:
-            self._leave()
+            self._leave(flow)
 
-    def _leave(self) -> NoReturn:
+    def _leave(self, flow: Flow) -> NoReturn:
         """Leave a call that was cancelled: what it has done is recorded, but it does not return."""
         if self.are_ending:
             raise asyncio.CancelledError
         # A replay finds the call done, is not cancelled there, and would go another way than this execution.
-        self._flow.refuse(cut_short(self._name))
+        flow.refuse(cut_short(self._name))
 
-    async def settle(self) -> None:
+    async def settle(self, flow: Flow) -> None:
         """The line's code has ended: end the call that it has left under way. Raises ContextMisuse where it has."""
         # A task that was created and not awaited gets its first turn: what it calls is then known.
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
         if self._is_under_way and self._task is not self._main:
-            await self._end_left()
+            await self._end_left(flow)
 
-    async def _end_left(self) -> None:
+    async def _end_left(self, flow: Flow) -> None:
         """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""
-        task, name = self._task, self._name
-        assert task is not None  # noqa: S101  (for the type checker)
+        task, name = None if self._task is None else self._task(), self._name
+        assert task is not None  # noqa: S101  (it is under way)
         self._over = asyncio.get_running_loop().create_future()
         if not self.is_in_thread:
             task.cancel()
@@ -157,7 +169,13 @@ class Calls:
                 await asyncio.wait([self._over])
         task.cancel()
         if not self.are_interrupted:
-            self._flow.refuse(left_under_way(name))
+            flow.refuse(left_under_way(name))
+
+
+def _present_task() -> _Task | None:
+    task = asyncio.current_task()
+    # Of one task there is only one such reference: they are compared as the tasks would be.
+    return None if task is None else ref(task)
 
 
 def is_cancelled(task: asyncio.Task[Any] | None) -> bool:

@@ -81,7 +81,7 @@ class AsyncDriver:
     async def _end(self) -> str | None:
         """The name of a call that was made and is not begun."""
         try:
-            await self._calls.settle()
+            await self._calls.settle(self._flow)
         finally:
             forgotten = self.unawaited.end()
             await self._end_branches()
@@ -96,7 +96,7 @@ class AsyncDriver:
             if self._parent is None:
                 await self._tasks.end(at_once=at_once)
             elif self._begun:
-                left = self._begun.difference(loser.running for loser in self._flow.losers)
+                left = self._begun - self._flow.losers.lines()
                 await self._tasks.end(left, at_once=at_once)
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
@@ -108,7 +108,7 @@ class AsyncDriver:
             calls.is_cut_short = True
             raise
         finally:
-            calls.end()
+            calls.end(self._flow)
 
     async def _execute(self, decisions: Decisions[Any]) -> Any:
         calls, answer = self._calls, cast("Answer", None)

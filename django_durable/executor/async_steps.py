@@ -84,7 +84,7 @@ class AsyncSteps:
     async def _in_thread(self, fn: Callable[..., T], *args: Any) -> T:
         calls = self._calls
         calls.is_in_thread = True
-        work = undisturbed(sync_to_async(fn, thread_sensitive=True)(*args))
+        work = undisturbed(sync_to_async(self._in_turn, thread_sensitive=True)(fn, *args))
         try:
             return await work
         except asyncio.CancelledError:
@@ -93,6 +93,12 @@ class AsyncSteps:
             return work.result()
         finally:
             calls.is_in_thread = False
+
+    def _in_turn(self, fn: Callable[..., T], *args: Any) -> T:
+        # The run has one thread, for which its branches wait in a queue: some lose their race meanwhile.
+        if self._calls.are_unwanted:
+            raise Unwind
+        return fn(*args)
 
 
 class _Refused(Exception):

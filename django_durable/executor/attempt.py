@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -74,6 +75,7 @@ class Attempt:
                 warn_entries=settings.JOURNAL_WARN_ENTRIES,
                 # What comes after the function has to find room, whatever that has left.
                 max_entries=settings.JOURNAL_MAX_ENTRIES if claim.phase == Phase.FORWARD else None,
+                is_fork=claim.is_fork,
             ),
             claim.journal,
             claim.lease,
@@ -192,6 +194,8 @@ class Attempt:
     def settling(self) -> Decisions[None]:
         """To be driven after the function has ended, whatever way."""
         self.flow.outcome = None
+        # How the function ended stands, and the deadline binds none of what is left to be undone.
+        self.flow.run = replace(self.flow.run, deadline_at=None)
         return settle_losers(self.flow, self._function())
 
     def settled(self, outcome: Outcome, error: BaseException | None = None) -> Outcome:
@@ -256,7 +260,7 @@ class Attempt:
             case Cancelled() if self._undoes_if_cancelled():
                 return Ending(Phase.COMPENSATING)
             case Blocked(reason, text):
-                return Blocked(reason, text, self.workflow.fingerprint)
+                return Blocked(reason, text, self.workflow.fingerprint, self._undoes_if_cancelled())
             case _:
                 return outcome
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from functools import cached_property
 
 from ..core.flow.effects import Ended
 from ..core.flow.flow import Flow
@@ -17,7 +18,11 @@ class Ends:
         """Branches whose code is not over."""
         self._untold: dict[Flow, Ended] = {}
         """Those that have ended and that nobody has asked after, in the order in which they did."""
-        self._changed = threading.Condition()
+
+    @cached_property
+    def _changed(self) -> threading.Condition:
+        # Made with the first branch, when nobody else knows of this one: most attempts have none.
+        return threading.Condition()
 
     def begin(self, branch: Flow) -> None:
         with self._changed:
@@ -41,5 +46,7 @@ class Ends:
 
     def wait(self, branches: Collection[Flow] | None = None) -> None:
         """Until the code of these is over; of all that were begun where none are named."""
+        if not self._running:
+            return
         with self._changed:
             self._changed.wait_for(lambda: not (self._running if branches is None else self._running & {*branches}))

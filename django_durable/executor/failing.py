@@ -8,7 +8,7 @@ from typing import Any
 from ..core.journal.culprits import JOURNALED, culprits_of, made_of, place_of
 from ..core.journal.outcomes import Retried
 from ..core.journal.states import Phase
-from ..core.kinds.reasons import is_rollback
+from ..core.kinds.reasons import is_rollback, reason_of
 from ..core.payloads.failures import describe
 from ..core.retries import Retry, retry_delay
 from ..exceptions import ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused
@@ -35,8 +35,9 @@ def _is_final(error: BaseException) -> bool:
 
 
 def told(error: BaseException) -> dict[str, Any]:
-    """The error as the run ends with it: with the step that it came from, and what a resume would try again."""
-    described = describe(error)
+    """The error as the run ends with it: with the reason, which its parent may go by; the step that it came from; and
+    what a resume would try again."""
+    described = {**describe(error), "reason": reason_of(error)}
     if place := place_of(error):
         described["step"] = place
     if culprits := culprits_of(error):

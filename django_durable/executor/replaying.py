@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
+
+from asgiref.sync import async_to_sync
 
 from ..client.recorded import Recorded
 from ..conf import durable_settings
@@ -98,7 +99,9 @@ class _Replay:
         token = enter_run(self._flow)
         try:
             if self._workflow.is_async:
-                asyncio.run(self._arun())
+                # Not in a loop of this thread: what its code asks of the database would go to a thread with a
+                # connection of its own, which nobody keeps from writing.
+                return self._ended(async_to_sync(self._arun)())
             else:
                 self._run()
         except KeyboardInterrupt:
@@ -116,12 +119,17 @@ class _Replay:
         else:
             self._body(Context(self._flow, drive))
 
-    async def _arun(self) -> None:
+    async def _arun(self) -> BaseException | None:
+        """What the code raised: as a value, since asyncio gives some errors a meaning of its own."""
         drive = AsyncReplayDriver(self._flow)
-        if self._is_compensating:
-            await drive(find_undos(self._flow, self._body))
-        else:
-            await self._body(AsyncContext(self._flow, drive))
+        try:
+            if self._is_compensating:
+                await drive(find_undos(self._flow, self._body))
+            else:
+                await self._body(AsyncContext(self._flow, drive))
+        except BaseException as error:
+            return error
+        return None
 
     def _body(self, ctx: Any) -> Any:
         return self._workflow.fn(ctx, *self._args, **self._kwargs)

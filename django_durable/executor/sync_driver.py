@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,16 +25,17 @@ from ..core.flow.effects import (
     Spawn,
     Stop,
 )
-from ..core.flow.executing import enter_line, executing_line, leave_line
+from ..core.flow.executing import enter_line, leave_line
 from ..core.flow.flow import Flow
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .branch_ends import Ends
 from .branch_threads import Branches
 from .commit import Commit, heed
-from .misuse import refuse_coroutine_body, refuse_other_thread, refuse_outer_context
+from .misuse import refuse_coroutine_body
 from .step_call import call_step
-from .transactions import drop_broken_connections, leftover_transactions, open_transactions, refuse_open_transaction
+from .sync_calls import SyncCalls
+from .transactions import drop_broken_connections, leftover_transactions
 
 
 class SyncDriver:
@@ -48,15 +48,12 @@ class SyncDriver:
         self._around = around
         """The line that has begun this one; None for the function's own."""
         self._ends: Ends = around._ends if around is not None else Ends()
-        self._outer = open_transactions()
-        self._thread = threading.get_ident()
-        self._name = ""
-        """Of the latest call."""
+        self._calls = SyncCalls()
         self._begun: set[Flow] = set()
         """Branches of this line, as long as nobody has been told of their ends."""
         self._waiting: deque[Spawn] = deque()
         """Those among them that no thread was free for."""
-        flow.before_call = self._refuse
+        flow.before_call = self._calls.refuse
 
     def __call__(self, decisions: Decisions[Any]) -> Any:
         answer: Answer = None
@@ -66,16 +63,6 @@ class SyncDriver:
                 answer = self._perform(effect) if isinstance(effect, Perform) else self._execute(effect)
         except StopIteration as stop:
             return stop.value
-
-    def _refuse(self, name: str) -> None:
-        line = executing_line()
-        if line is not None and line is not self._flow:
-            refuse_outer_context(self._flow, name, self._name)
-        if threading.get_ident() != self._thread:
-            refuse_other_thread(self._flow, self._thread, name)
-        if self._flow.outcome is None:
-            refuse_open_transaction(self._outer)
-        self._name = name
 
     def finish(self) -> None:
         """At the end of the line: wait for the code of its branches, and undo what its own code left open.
@@ -89,8 +76,8 @@ class SyncDriver:
         if self._around is None:
             self._ends.wait()
         else:
-            self._ends.wait(self._begun.difference(loser.running for loser in self._flow.losers))
-        leftover_transactions(self._outer)
+            self._ends.wait(self._begun - self._flow.losers.lines())
+        leftover_transactions(self._calls.outer)
 
     def _execute(self, effect: Effect) -> Answer:
         match effect:
@@ -128,11 +115,11 @@ class SyncDriver:
         except BaseException as error:
             # SystemExit and the like too: they are the step's failure, and the run is not to be left hanging.
             seconds = time.perf_counter() - began
-            leftover_transactions(self._outer)
+            leftover_transactions(self._calls.outer)
             drop_broken_connections()
             return Raised(error, seconds)
         seconds = time.perf_counter() - began
-        left_open = leftover_transactions(self._outer)
+        left_open = leftover_transactions(self._calls.outer)
         return Raised(left_open, seconds) if left_open else Returned(value, seconds)
 
     def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:

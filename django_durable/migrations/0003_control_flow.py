@@ -203,6 +203,22 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="run",
             index=models.Index(
+                condition=models.Q(
+                    ("limit_key__isnull", False),
+                    ("status", "queued"),
+                    models.Q(
+                        ("cancel_requested_at__isnull", False),
+                        ("phase__in", ["compensating", "on_failure"]),
+                        _connector="OR",
+                    ),
+                ),
+                fields=["limit_key"],
+                name="durable_run_limited_ending",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
                 condition=models.Q(("limit_key__isnull", False), ("started_at__isnull", False)),
                 fields=["limit_key", "started_at"],
                 name="durable_run_limited_started",

@@ -35,6 +35,10 @@ IS_QUEUED = Q(status=Status.QUEUED.value, limit_key__isnull=True) | Q(
 )
 
 
+# Nothing is left of it but what its code does at its end.
+IS_ENDING = Q(cancel_requested_at__isnull=False) | Q(phase__in=[Phase.COMPENSATING.value, Phase.ON_FAILURE.value])
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         """Runs that are not over."""
@@ -185,6 +189,12 @@ class Run(models.Model):
                 "queued_at",
                 name="durable_run_limited_begun",
                 condition=Q(status=Status.QUEUED.value, limit_key__isnull=False, started_at__isnull=False),
+            ),
+            # As good as empty: those that go before all others of their key.
+            models.Index(
+                fields=["limit_key"],
+                name="durable_run_limited_ending",
+                condition=Q(status=Status.QUEUED.value, limit_key__isnull=False) & IS_ENDING,
             ),
             # A rate counts starts, also of runs that are over by now. No column says which runs have one, since the
             # code that claims decides it: so runs with any other limit stay in here too.

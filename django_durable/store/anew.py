@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import cast
 from uuid import UUID
 
@@ -11,12 +12,14 @@ from django.db.models import Q, QuerySet
 
 from ..core.flow.undoing import UNDO
 from ..core.journal.fan_out import map_of, started_anew
-from ..core.journal.losers import is_lost
+from ..core.journal.journal import Entry
+from ..core.journal.losers import Find, is_lost
 from ..core.journal.paths import above
 from ..core.journal.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
 from ..core.kinds.loops import limited_anew
 from ..core.names import ON_FAILURE
 from ..core.payloads.codec import decode
+from ..core.reopening import OutOfReach, reopened, ways_to
 from ..exceptions import PayloadUndecodable
 from ..models import JournalEntry, Payload, Run
 from .database import Database
@@ -34,8 +37,8 @@ def make_room(db: Database, runs: Sequence[Run]) -> None:
     """So that a replay comes to what ended these runs as if for the first time, and raises every other failure as
     before. The rows of the runs are locked."""
     failed = [run.pk for run in runs if run.status == Status.FAILED]
-    culprits = _culprits(db, failed)
     journal = JournalEntry.objects.using(db.alias).filter(run_id__in=[run.pk for run in runs])
+    culprits = _within_reach(journal, _culprits(db, failed))
     journal.filter(status=EntryStatus.RETRYING).update(wake_at=None)
     blamed = journal.filter(pk__in=list(culprits), status=EntryStatus.FAILED)
     blamed.filter(kind=Kind.STEP).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
@@ -69,8 +72,9 @@ def _do_undone_again(journal: QuerySet[JournalEntry]) -> None:
     undone = set(undos.filter(status=EntryStatus.SUCCEEDED).values_list("run_id", "path"))
     undone -= _lost_races(journal, undone)
     steps = journal.filter(pk__in=[(run_id, path.removesuffix(UNDO)) for run_id, path in undone])
-    # The row stays, and with it its place in the order.
-    steps.update(status=EntryStatus.RETRYING, attempts=0, value=None, undo=False, wake_at=None, finished_at=None)
+    # The row stays, with its place in the order, and with its value: whoever looks for what there is to undo, before
+    # the step is done again, comes past it to what could not be undone.
+    steps.update(status=EntryStatus.RETRYING, attempts=0, undo=False, wake_at=None, finished_at=None)
     again = undos.filter(pk__in=list(undone))
     again.update(status=EntryStatus.OPEN, attempts=0, value=None, wake_at=None, finished_at=None)
     undos.exclude(status__in=[EntryStatus.OPEN, EntryStatus.SUCCEEDED]).delete()
@@ -79,13 +83,38 @@ def _do_undone_again(journal: QuerySet[JournalEntry]) -> None:
 def _lost_races(journal: QuerySet[JournalEntry], undone: Iterable[Place]) -> set[Place]:
     """Those of branches that lost: they stay undone, since the winner stays."""
     races = journal.filter(kind=Kind.RACE, status=EntryStatus.SUCCEEDED) if undone else journal.none()
-    won: dict[UUID, dict[str, str]] = defaultdict(dict)
+    won: dict[UUID, dict[str, Entry]] = defaultdict(dict)
     for run_id, path, value in races.values_list("run_id", "path", "value"):
-        won[run_id][path] = decode(cast(str, value))[0]
-    return {(run_id, path) for run_id, path in undone if is_lost(path, won[run_id])}
+        won[run_id][path] = Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value)
+    return {(run_id, path) for run_id, path in undone if is_lost(path, won[run_id].get)}
 
 
 # --- scopes ----------------------------------------------------------------------------------
+
+
+def _within_reach(journal: QuerySet[JournalEntry], culprits: set[Place]) -> set[Place]:
+    """Those of them that the code comes to again, now that the scopes are open which had told of them as data."""
+    ways = {(run_id, way) for run_id, path in culprits for way in ways_to(path)}
+    rows = journal.filter(pk__in=list(ways), kind__in=CONTAINERS) if ways else journal.none()
+    known: dict[UUID, dict[str, Entry]] = defaultdict(dict)
+    for run_id, path, kind, status, value in rows.values_list("run_id", "path", "kind", "status", "value"):
+        known[run_id][path] = Entry(path, Kind(kind), EntryStatus(status), value=value)
+    return {place for place in culprits if _is_opened(journal, place, known[place[0]].get)}
+
+
+def _is_opened(journal: QuerySet[JournalEntry], place: Place, find: Find) -> bool:
+    run_id, path = place
+    try:
+        scopes = reopened(path, find)
+    except OutOfReach:
+        return False
+    except PayloadUndecodable:
+        # One damaged row must not keep the whole batch from going on: its run says so when it is worked on.
+        return True
+    for scope in scopes:
+        finished = {"finished_at": None} if scope.status == EntryStatus.OPEN else {}
+        journal.filter(run_id=run_id, path=scope.path).update(status=scope.status, value=scope.value, **finished)
+    return True
 
 
 def _go_in_again(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
@@ -99,7 +128,9 @@ def _count_turns_anew(journal: QuerySet[JournalEntry], culprits: set[Place]) -> 
     """A loop that came to its limit may take as many turns again."""
     loops = journal.filter(pk__in=list(culprits), kind=Kind.LOOP, status=EntryStatus.OPEN, value__isnull=False)
     for run_id, path, value in list(loops.values_list("run_id", "path", "value")):
-        journal.filter(run_id=run_id, path=path).update(value=limited_anew(cast(str, value)))
+        # One damaged row must not keep the whole batch from going on: its run says so when it is worked on.
+        with suppress(PayloadUndecodable):
+            journal.filter(run_id=run_id, path=path).update(value=limited_anew(cast(str, value)))
 
 
 # --- children --------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ class Batch:
             case Released() | Paused():
                 # The statement makes it paused where that is still asked for.
                 self._leave(run_id, Status.QUEUED)
-            case Blocked(reason, text, fingerprint):
-                self._leave(run_id, Status.BLOCKED, reason=reason, fingerprint=fingerprint)
+            case Blocked(reason, text, fingerprint, undoes):
+                self._leave(run_id, Status.BLOCKED, reason=reason, fingerprint=fingerprint, undoes=undoes)
                 self._add_payload(run_id, PayloadKind.BLOCK, encode({"message": text}))
             case Suspended(waiting_on, wake_at, wake_after, _):
                 self._wait(run_id, waiting_on, self.dialect.instant(wake_at), wake_after)

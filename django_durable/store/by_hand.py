@@ -26,8 +26,9 @@ _SMALLEST, _MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
 
 def start_by_hand(db: Database, schedule: Schedule, run: NewRun, by: Verb) -> tuple[datetime, list[Ready]]:
     """Start ``run`` as a fire of this moment, whatever ``overlap`` says; the next regular instant stays. Raises
-    ScheduleLocked."""
-    with brief_schedule_lock(db, _only(schedule.pk)):
+    Schedule.DoesNotExist, ScheduleLocked."""
+    with brief_schedule_lock(db, _only(schedule.pk)) as found:
+        _the_one(found)
         now = database_now(db)
         # Regular instants are whole seconds: taking one would pass for its fire. A fraction may be another hand's.
         while now.microsecond == 0 or not insert_fire(db, schedule.pk, now, MANUAL, run.id):

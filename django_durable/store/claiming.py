@@ -57,6 +57,7 @@ class Claim:
     unreadable: str | None = None
     """What of the journal this release cannot read: the run is blocked, and does not take its neighbours along."""
     limit_key: str | None = None
+    is_fork: bool = False
 
     @property
     def run_id(self) -> UUID:
@@ -185,6 +186,7 @@ def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Cla
         input=row[15],
         has_begun=row[10] > 1 or row[17] is not None,
         limit_key=row[18],
+        is_fork=row[17] is not None,
         journal=MemoryJournal(now=time.now),
     )
 

@@ -44,13 +44,10 @@ def write_batch(
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
-    rows = {
-        "claims": as_json(batch.claims),
-        "entries": as_json(batch.entries),
-        "payloads": as_json(batch.payloads),
-        "leaving": as_json(batch.leaving),
-    }
-    receipts.take_all(db.rows(commits.write_at_once(db.dialect), **rows))
+    written = {"entries": batch.entries, "payloads": batch.payloads, "leaving": batch.leaving}
+    given = {name: as_json(rows) for name, rows in written.items() if rows}
+    statement = commits.write_at_once(db.dialect, given)
+    receipts.take_all(db.rows(statement, claims=as_json(batch.claims), **given))
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, clears_suspicion: bool) -> None:

@@ -15,6 +15,7 @@ from ..conf import durable_settings
 from .dialects import Dialect, dialect_of
 
 Row = tuple[Any, ...]
+_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
 
@@ -37,7 +38,7 @@ class Database:
         """Execute one statement with named parameters; the rows that it returns, if it returns any."""
         with self.connection.cursor() as cursor:
             cursor.execute(sql, parameters)
-            return cursor.fetchall() if cursor.description else []
+            return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction, or a savepoint where the caller is in one already."""
@@ -185,4 +186,4 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
 
 def as_json(rows: list[dict[str, Any]]) -> str:
     """Rows for ``Dialect.recordset``."""
-    return json.dumps(rows, separators=(",", ":"))
+    return _to_json(rows)

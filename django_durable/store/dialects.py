@@ -58,8 +58,14 @@ class PostgreSQL:
     def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
         """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there."""
         return f"""CROSS JOIN LATERAL (
-            SELECT r.id, r.queue, r.priority, r.queued_at, r.started_at, r.wake_at FROM django_durable_run r
-            WHERE {where} ORDER BY {order} LIMIT %(limit)s {self.lock if locks else ""}) AS r"""
+            SELECT r.id, r.queue, r.priority, r.queued_at, r.started_at, r.wake_at, r.cancel_requested_at, r.phase
+            FROM django_durable_run r WHERE {where}
+            ORDER BY {order} LIMIT %(limit)s {self.lock if locks else ""}) AS r"""
+
+    def in_few(self, few: str) -> str:
+        """Is one of the values that the statement ``few`` selects, found through an index. A plain join to a parameter
+        is planned for a hundred rows, as which the planner reads the whole table, up to some ten thousand runs."""
+        return f"= ANY(ARRAY({few}))"
 
     def begins_with(self, column: str, prefix: str) -> str:
         """As Django writes ``startswith`` in an index's condition: else the index would not be used."""
@@ -122,6 +128,11 @@ class PostgreSQL:
 
     def allow_writes(self) -> str:
         return ""
+
+    def has_rows(self, cursor: Any) -> bool:
+        """Whether its statement returned rows, or none of them. Not by ``description``: that makes an object of each
+        column, for every statement."""
+        return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
@@ -188,6 +199,9 @@ class SQLite:
         return f"""CROSS JOIN django_durable_run AS r ON r.id IN (
             SELECT r.id FROM django_durable_run r WHERE {where} ORDER BY {order} LIMIT %(limit)s)"""
 
+    def in_few(self, few: str) -> str:
+        return f"IN ({few})"
+
     def begins_with(self, column: str, prefix: str) -> str:
         return f"{column} LIKE '{prefix}%%' ESCAPE '\\'"
 
@@ -230,6 +244,9 @@ class SQLite:
 
     def allow_writes(self) -> str:
         return "PRAGMA query_only = 0"
+
+    def has_rows(self, cursor: Any) -> bool:
+        return cursor.description is not None
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False

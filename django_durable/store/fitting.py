@@ -18,6 +18,7 @@ from ..queues.ready import Ready
 from .clock import DatabaseNow
 from .database import Database
 from .locking import change, locked_now
+from .owing import owed
 from .recovery import wake_parents
 
 MISFITS = (BlockReason.DIVERGED, BlockReason.UNDECODABLE)
@@ -35,20 +36,22 @@ class Unknown:
 
 def block_unknown(db: Database, known: Sequence[str], limit: int, *, patience: float = 0.0) -> Unknown:
     """Runs that are startable or due for ``patience`` seconds, of workflows that no live worker knows →
-    ``blocked: unknown_workflow``, or cancelled where that was asked for first."""
+    ``blocked: unknown_workflow``, or cancelled where that was asked for first and there is nothing to undo."""
     with db.transaction():
         since = DatabaseNow(ago=patience)
         # A claim from the database takes what is due as it is: nobody queues such runs there.
         due = Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lte=since)
         startable = Run.objects.filter(IS_QUEUED & Q(queued_at__lte=since) | due)
         runs = locked_now(db, startable.exclude(workflow__in=list(known)), limit)
-        cancelling = [run for run in runs if run.cancel_requested_at is not None]
-        blocked = [run for run in runs if run.cancel_requested_at is None]
+        asked = [run for run in runs if run.cancel_requested_at is not None]
+        owing = owed(db, asked)
+        cancelling = [run for run in asked if run.pk not in owing]
+        blocked = [run for run in runs if run not in cancelling]
         still: dict[str, Any] = {"suspect": False, "wake_at": None, "waiting_on": ""}
         change(db, cancelling, status=Status.CANCELLED, finished_at=DatabaseNow(), **still)
         change(db, blocked, status=Status.BLOCKED, block_reason=BlockReason.UNKNOWN_WORKFLOW, **still)
     for run in runs:
-        run.status = Status.BLOCKED if run.cancel_requested_at is None else Status.CANCELLED
+        run.status = Status.CANCELLED if run in cancelling else Status.BLOCKED
     return Unknown(runs, wake_parents(db, [(run.parent_id, run.parent_path) for run in cancelling]))
 
 

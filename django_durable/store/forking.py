@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from ..core.forking import cut
 from ..core.ids import uuid7
+from ..core.journal.fan_out import of_another_run
 from ..core.journal.journal import Entry, NewRun
 from ..core.journal.states import EntryStatus, Kind, PayloadKind
 from ..core.registry import Definition, find
-from ..exceptions import RunNotFound
+from ..exceptions import CannotFork, PayloadUndecodable, RunNotFound
 from ..models import JournalEntry, Payload, Run, Tag
 from ..queues.ready import Ready
 from .auditing import Verb, audit
@@ -72,13 +74,23 @@ def fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> tuple[NewRun, 
             raise RunNotFound(run_id)
         old, new = found[run_id]
         rows = {row.path: row for row in JournalEntry.objects.using(db.alias).filter(run_id=run_id)}
-        kept = cut(run_id, [_entry(row) for row in rows.values()], from_step)
+        kept = _taken_over(run_id, map(_entry, rows.values()), from_step)
         ready = start_runs(db, [new])
         Run.objects.using(db.alias).filter(pk=new.id).update(forked_from=run_id)
         JournalEntry.objects.using(db.alias).bulk_create(_row(new.id, rows[entry.path], entry) for entry in kept)
         _copy_notes(db, run_id, new.id)
         _audit(db, old, new, from_step, by)
     return new, ready
+
+
+def _taken_over(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
+    try:
+        kept = cut(run_id, entries, from_step)
+        maps = {entry.path: of_another_run(entry.value) for entry in kept if entry.kind == Kind.MAP}
+        return [replace(entry, value=maps.get(entry.path, entry.value)) for entry in kept]
+    except PayloadUndecodable as error:
+        # Of many that are forked together the others are.
+        raise CannotFork(run_id, from_step, f"its journal is damaged ({error.reason}).") from error
 
 
 def _entry(row: JournalEntry) -> Entry:

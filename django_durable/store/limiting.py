@@ -28,17 +28,19 @@ Limits = Mapping[str, Bounds]
 @dataclass(slots=True)
 class KeyWalk:
     """Goes round the keys that have queued runs. ``seen``: those of the last look. ``has_due``: there were runs that
-    have to be queued first."""
+    have to be queued first. ``ends``: some that are queued are ending, of whatever key."""
 
     after: str = ""
     seen: Sequence[str] = ()
     has_due: bool = False
+    ends: bool = False
 
     def next(self, db: Database) -> list[str]:
         """The keys whose turn it is; as a rule all."""
         rows = db.rows(sql.queued_keys(db.dialect), after=self.after, limit=MOST_KEYS)
         keys = [key for key, _ in rows if key is not None]
-        self.has_due = len(keys) < len(rows)
+        told = {number for key, number in rows if key is None}
+        self.has_due, self.ends = 0 in told, -1 in told
         self.after = keys[-1] if len(keys) == MOST_KEYS else ""
         self.seen = keys
         return keys
@@ -56,13 +58,13 @@ def claim_limited(
         # The same keys again, and those that this has queued: else keys that something always comes due beside starve.
         walk.after = began_after
         keys = walk.next(db)
-    return _claim(db, who, keys, limit, lease, time, suspect)
+    return _claim(db, who, keys, limit, lease, time, suspect, ends=walk.ends)
 
 
 def claim_hinted(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim, for each of ``ids`` that is queued under a limit with room, the run of its key that is next."""
     rows = db.rows(sql.keys_of(db.dialect), ids=db.dialect.list(ids))
-    return _claim(db, who, [key for (key,) in rows], len(ids), lease, time, suspect=False)
+    return _claim(db, who, [row[0] for row in rows], len(ids), lease, time, ends=any(row[1] for row in rows))
 
 
 def hint(db: Database, queue: Queue, ready: Sequence[Ready], limits: Limits) -> None:
@@ -77,12 +79,13 @@ def hint(db: Database, queue: Queue, ready: Sequence[Ready], limits: Limits) -> 
     queue.push(ready)
 
 
-def admit(db: Database, keys: Sequence[str], limits: Limits, limit: int) -> list[Ready]:
-    """Up to ``limit`` runs of these keys that workers should hear of: as many of each as it has room for."""
+def admit(db: Database, keys: Sequence[str], limits: Limits, limit: int, *, ends: bool = False) -> list[Ready]:
+    """Up to ``limit`` runs of these keys that workers should hear of: as many of each as it has room for. ``ends``: of
+    ``KeyWalk``; who does not know it may name others, but whoever claims these takes what is first of their keys."""
     if not keys:
         return []
     d = db.dialect
-    statement = sql.admit(d, sql.ANYBODYS)
+    statement = sql.admit(d, sql.ANYBODYS, ends=ends)
     rows = db.rows(statement, keys=d.list(keys), limits=_limit_rows(limits), limit=limit)
     return [Ready(d.read_key(row[0]), row[1], row[2]) for row in rows]
 
@@ -98,26 +101,34 @@ def seconds_to_opening(db: Database, keys: Sequence[str], limits: Limits) -> flo
 
 
 def _claim(
-    db: Database, who: Claimant, keys: Sequence[str], limit: int, lease: float, time: DatabaseClock, suspect: bool
+    db: Database,
+    who: Claimant,
+    keys: Sequence[str],
+    limit: int,
+    lease: float,
+    time: DatabaseClock,
+    suspect: bool = False,
+    *,
+    ends: bool,
 ) -> list[Claim]:
     if not keys or not who.workflows:
         return []
     d = db.dialect
     mine = {"workflows": d.list(who.workflows), "queues": d.list(who.queues), "limit": limit}
     condition = sql.mine(d, suspect=suspect)
-    room = db.rows(sql.find_room(d, condition), keys=d.list(keys), limits=_limit_rows(who.limits), **mine)
+    room = db.rows(sql.find_room(d, condition, ends=ends), keys=d.list(keys), limits=_limit_rows(who.limits), **mine)
     if not room:
         return []
     _make_missing(db, room)
-    ends = clock.monotonic() + lease
+    until = clock.monotonic() + lease
     with db.transaction():
         granted = _lock(db, room)
-        statement = sql.claim_granted(d, condition)
+        statement = sql.claim_granted(d, condition, ends=ends)
         rows = db.rows(statement, granted=granted, worker=d.key(who.id), lease=float(lease), **mine)
         if rows:
             # In the same order as they were locked in: their rows are ours already.
             db.rows(sql.note_admitted(d), keys=d.list({row[-1] for row in rows}))
-    return read_claims(db, rows, ends, time)
+    return read_claims(db, rows, until, time)
 
 
 def _make_missing(db: Database, room: Sequence[Row]) -> None:

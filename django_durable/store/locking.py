@@ -31,7 +31,8 @@ def brief_lock(db: Database, run_ids: Sequence[UUID], seconds: float | None = No
             yield
     except _Refused as refused:
         held = held_by_others(db, refused.runs)
-        raise RunLocked(held or run_ids, seconds) from refused.__cause__
+        # All of them where whoever held one has just let go of it.
+        raise RunLocked(held or run_ids or _keys_of(db, refused.runs), seconds) from refused.__cause__
     except OperationalError as error:
         if not db.dialect.is_lock_timeout(error):
             raise
@@ -78,10 +79,14 @@ class _Refused(Exception):
 
 def held_by_others(db: Database, rows: QuerySet[Any]) -> list[Any]:
     """The keys of those of these rows that another transaction holds at this moment."""
-    asked = list(rows.using(db.alias).order_by("pk").values_list("pk", flat=True))
+    asked = _keys_of(db, rows)
     skips = db.connection.features.has_select_for_update_skip_locked
     with db.transaction():
         free = {row.pk for row in rows.using(db.alias).select_for_update(no_key=True, skip_locked=skips)}
         # To let go of them at once, also inside a transaction of the caller's.
         transaction.set_rollback(True, using=db.alias)
     return [pk for pk in asked if pk not in free]
+
+
+def _keys_of(db: Database, rows: QuerySet[Any]) -> list[Any]:
+    return list(rows.using(db.alias).order_by("pk").values_list("pk", flat=True))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
-from django.db import transaction
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error, transaction
 
 from .database import Database
 
@@ -31,3 +33,20 @@ def undone(db: Database) -> Iterator[None]:
             yield
         finally:
             transaction.set_rollback(True, using=db.alias)
+
+
+@contextmanager
+def without_effect(db: Database) -> Iterator[None]:
+    """As both, for who needs nothing of the database: where there is none every statement is refused."""
+    try:
+        db.connection.ensure_connection()
+    except (Error, ImproperlyConfigured):
+        with db.connection.execute_wrapper(_refuse):
+            yield
+        return
+    with read_only(db), undone(db):
+        yield
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise Error("there was no database when this began, and now nothing may be sent to it")

@@ -50,7 +50,7 @@ class Receipts:
         """What the statement that does all at once returns: the fence's row, and what follows where the run leaves."""
         for run_id, cancelling, pausing, *left in rows:
             self.hold(run_id, cancelling, pausing)
-            if left[0] is not None:
+            if left and left[0] is not None:
                 self.leave(run_id, *left)
 
     def hold(self, run_id: Any, cancelling: Any, pausing: Any) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, F, Q, Value, When
 
 from ..core.journal.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..models import JournalEntry, Payload, Run
+from ..models.run import RunQuerySet
 from ..queues.ready import Ready
 from .anew import REPLACED, make_room
 from .auditing import Verb, audit
 from .clock import DatabaseNow
 from .database import Database
 from .locking import brief_lock, change, lock_parents, locked
+from .owing import owed, tell_not_undone
 
 
 def as_ready(runs: Sequence[Run]) -> list[Ready]:
@@ -38,7 +41,8 @@ class Cancelling:
 
 
 def cancel(db: Database, run_ids: Sequence[UUID], by: Verb, *, patience: float | None = None) -> Cancelling:
-    """Ask the runs and their live, attached descendants to stop. Terminal ones are left as they are.
+    """Ask the runs and their live, attached descendants to stop. Terminal ones are left as they are. A blocked one ends
+    at once, unless it has something to undo: then code that fits does that first, or another call ends it as it is.
 
     The row is locked first and then looked at: an UPDATE for each status would let the run slip between them. Raises
     RunLocked where a row is held for ``patience`` seconds (LOCK_SECONDS).
@@ -48,27 +52,44 @@ def cancel(db: Database, run_ids: Sequence[UUID], by: Verb, *, patience: float |
     verb = by
     with brief_lock(db, run_ids, patience):
         while runs := [run for run in locked(db, layer) if run.status not in TERMINAL]:
-            fresh = [run for run in runs if _ends_at_once(run)]
-            waiting = [run for run in runs if run.status in (Status.WAITING, Status.PAUSED) and run not in fresh]
+            owing = owed(db, [run for run in runs if _may_still_undo(run)])
+            fresh = [run for run in runs if _ends_at_once(run) and run.pk not in owing]
+            resting = [run for run in runs if run.status in RESTING and run not in fresh]
             audit(db, _statuses(runs), "cancel", verb)
             ids = [run.pk for run in runs]
             Run.objects.using(db.alias).filter(pk__in=ids, cancel_requested_at=None).update(
                 cancel_requested_at=DatabaseNow(), pause_requested_at=None
             )
-            change(db, fresh, status=Status.CANCELLED, finished_at=DatabaseNow(), wake_at=None, block_reason="")
-            change(db, waiting, status=Status.QUEUED, queued_at=DatabaseNow(), wake_at=None, waiting_on="")
+            tell_not_undone(db, [run for run in fresh if run.status == Status.BLOCKED])
+            still: dict[str, Any] = {"wake_at": None, "block_reason": ""}
+            change(db, fresh, status=Status.CANCELLED, finished_at=DatabaseNow(), **still)
+            change(db, resting, status=Status.QUEUED, queued_at=DatabaseNow(), waiting_on="", **still)
             done.ended += fresh
-            done.queued += waiting
+            done.queued += resting
             done.count += len(runs)
-            # The live ones only: a parent of thousands that have ended would lock and load them all.
-            layer = Run.objects.filter(parent_id__in=ids, detached=False, status__in=LIVE)
+            layer = attached_children(runs)
             verb = Verb(by.actor, f"parent cancelled: {by.reason}" if by.reason else "parent cancelled")
     return done
+
+
+def attached_children(runs: Sequence[Run]) -> RunQuerySet:
+    """Whom a cancellation of these comes to next. The live ones only: a parent of thousands that have ended would lock
+    and load them all."""
+    return Run.objects.filter(parent_id__in=[run.pk for run in runs], detached=False, status__in=LIVE)
+
+
+RESTING = (Status.WAITING, Status.PAUSED, Status.BLOCKED)
+"""Where a cancelled run has to be queued, for a worker to end it."""
 
 
 def _ends_at_once(run: Run) -> bool:
     """Nothing of it is under way, and nothing will be: not started, or blocked."""
     return run.status in (Status.SCHEDULED, Status.BLOCKED) or (run.status != Status.RUNNING and run.claims == 0)
+
+
+def _may_still_undo(run: Run) -> bool:
+    """Blocked, and nobody has tried to undo it in vain or asked for that before: who asks again ends it as it is."""
+    return run.status == Status.BLOCKED and run.phase == Phase.FORWARD and run.cancel_requested_at is None
 
 
 def pause(db: Database, run_ids: Sequence[UUID], by: Verb) -> int:

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
-
-from ..core.journal.states import LIVE, PayloadKind
+from ..core.journal.states import PayloadKind
 from ..exceptions import RunLocked
-from ..models import Payload, Run
+from ..models import Payload
 from ..queues.ready import Ready
 from .auditing import Verb
 from .database import Database
@@ -33,21 +31,13 @@ def cancel_unwanted(db: Database, parent_id: UUID, paths: Sequence[str]) -> list
     Raises RunLocked. The sweep comes back to those that this did not reach.
     """
     ready: list[Ready] = []
-    unwanted = _unwanted(db, parent_id, paths)
-    while found := list(unwanted.values_list("pk", flat=True)[:BATCH]):
-        ready += as_ready(cancel(db, found, LOST).queued)
+    d = db.dialect
+    while rows := db.rows(waits.unwanted_children(d), id=d.key(parent_id), paths=d.list(set(paths)), limit=BATCH):
+        ready += as_ready(cancel(db, [d.read_key(row[0]) for row in rows], LOST).queued)
     # Unless another race has added to it: whoever has read all of it may take it away.
     note = Payload.objects.using(db.alias).filter(run_id=parent_id, kind=PayloadKind.UNWANTED)
     note.filter(data="\n".join(paths)).delete()
     return ready
-
-
-def _unwanted(db: Database, parent_id: UUID, paths: Sequence[str]) -> QuerySet[Run]:
-    there = Q(parent_path__in=set(paths))
-    for path in set(paths):
-        there |= Q(parent_path__startswith=f"{path}[")
-    children = Run.objects.using(db.alias).filter(there, parent_id=parent_id, status__in=LIVE, detached=False)
-    return children.filter(cancel_requested_at=None).order_by("pk")
 
 
 def find_unwanted(db: Database, limit: int) -> dict[UUID, list[str]]:

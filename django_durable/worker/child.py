@@ -6,6 +6,7 @@ Signals mean nothing more than "drain" here; who counts them is the supervisor.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -35,6 +36,8 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
 
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
+    # What the project has imported stays: a full collection that walks through all of it stops every run meanwhile.
+    gc.freeze()
     is_empty = process.run()
     if not is_empty:
         logger.warning("code still runs after the grace time; the process ends and its runs are handed back")

@@ -149,9 +149,7 @@ class Committer:
             batch: dict[object, Submission] = {}
             later: list[Submission] = []
             for one in waiting:
-                if len(batch) < BATCH and one.lease.run_id not in batch:
-                    batch[one.lease.run_id] = one
-                else:
+                if len(batch) >= BATCH or batch.setdefault(one.lease.run_id, one) is not one:
                     later.append(one)
             self._waiting = later
         return list(batch.values())

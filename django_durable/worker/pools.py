@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
-from django.db import close_old_connections, connections, reset_queries
+from django.db import close_old_connections, connections
 
 from ..core.journal.outcomes import Lost, Outcome
 from ..executor.async_attempt import arun_attempt
@@ -53,8 +53,7 @@ class ThreadPool:
             logger.exception("attempt of run %s was given up", claim.run_id)
             claim.lease.lose()
         finally:
-            close_old_connections()
-            reset_queries()
+            _tidy_connections()
             self._ended(claim, outcome)
 
     def close(self) -> None:
@@ -65,6 +64,13 @@ class ThreadPool:
             self._executor.submit(_close_connections, together)
         self._executor.shutdown(wait=True)
         self._branches.close()
+
+
+def _tidy_connections() -> None:
+    """What Django does after a request, in one pass."""
+    for connection in connections.all(initialized_only=True):
+        connection.queries_log.clear()
+        connection.close_if_unusable_or_obsolete()
 
 
 def _close_connections(together: threading.Barrier) -> None:

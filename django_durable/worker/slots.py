@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from uuid import UUID
 
 from ..core.flow.lease import Lease
 from ..store.claiming import Claim
@@ -14,20 +13,24 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._claims: dict[UUID, Claim] = {}
+        self._claims: dict[Lease, Claim] = {}
         self._changed = threading.Condition()
+        self._wanted = 1
+        """How much room whoever waits for some is waiting for."""
         self.finished = 0
         """Attempts that have ended in this process."""
 
     def take(self, claim: Claim) -> None:
         with self._changed:
-            self._claims[claim.lease.token] = claim
+            self._claims[claim.lease] = claim
 
     def free(self, lease: Lease) -> None:
         with self._changed:
-            self._claims.pop(lease.token, None)
+            self._claims.pop(lease, None)
             self.finished += 1
-            self._changed.notify_all()
+            # Not for every ending: whoever is woken and finds too little takes this processor's turn from a run.
+            if self._limit - len(self._claims) >= self._wanted or not self._claims:
+                self._changed.notify_all()
 
     def leases(self) -> list[Lease]:
         with self._changed:
@@ -35,7 +38,7 @@ class Slots:
 
     def claim_of(self, lease: Lease) -> Claim | None:
         """The claim that works under ``lease``, while it does."""
-        return self._claims.get(lease.token)
+        return self._claims.get(lease)
 
     @property
     def used(self) -> int:
@@ -44,6 +47,7 @@ class Slots:
     def wait_for_room(self, timeout: float, at_least: int = 1) -> int:
         """How many slots are free, once there are ``at_least`` so many or ``timeout`` seconds have passed."""
         with self._changed:
+            self._wanted = at_least
             self._changed.wait_for(lambda: self._limit - len(self._claims) >= at_least, timeout)
             return self._limit - len(self._claims)
 

@@ -123,7 +123,7 @@ class Signature:
         for name, parameter in self._signature.parameters.items():
             if name in hints and parameter.kind in plain and hints[name] is not Any:
                 adapters[name] = _adapter(hints[name], config)
-        return adapters
+        return {name: adapter for name, adapter in adapters.items() if adapter is not None}
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -146,5 +146,13 @@ def _adapter(annotation: Any, config: Any) -> Any:
     try:
         return pydantic.TypeAdapter(annotation, config=config)
     except pydantic.PydanticUserError:
-        # Types that bring a configuration of their own (models, dataclasses) refuse another.
+        return _adapter_of_its_own(annotation)
+
+
+def _adapter_of_its_own(annotation: Any) -> Any:
+    """For types that bring a configuration of their own (models, dataclasses) and refuse another. None for one that
+    pydantic cannot make anything of, such as a dataclass that holds instances of any class: the codec judges these."""
+    try:
         return pydantic.TypeAdapter(annotation)
+    except pydantic.PydanticUserError:
+        return None

@@ -172,7 +172,8 @@ def test_ten_thousand_sleeping_runs_take_no_memory(tmp_path: Path) -> None:
     before = process.memory_info().rss
     fall_asleep(10_000)
     beats(3)
-    assert process.memory_info().rss - before < 5 * 2**20
+    # A kilobyte for each would be more. On SQLite every connection has filled its page cache meanwhile, of 2 MB.
+    assert process.memory_info().rss - before < 9 * 2**20
 
 
 def fall_asleep(count: int) -> None:

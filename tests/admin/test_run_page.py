@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -39,6 +41,15 @@ def test_a_waiting_run_says_for_what(boss: Client) -> None:
     text = text_of(boss.get(run_url(handle.refresh().run)))
     assert "It waits at 'packed' for an event" in text
     assert "waiting for packed until" in text
+
+
+def test_a_journal_past_the_soft_limit_is_told(boss: Client, settings: Any) -> None:
+    run = make_run("waiting")
+    for seq in range(1, 4):
+        make_entry(run, f"entry {seq}", seq)
+    for limit, is_told in ((3, False), (2, True)):
+        settings.DURABLE = {**settings.DURABLE, "JOURNAL_WARN_ENTRIES": limit}
+        assert (f"Its journal has more than {limit} entries" in text_of(boss.get(run_url(run)))) is is_told
 
 
 def test_children_and_parents_are_linked(boss: Client) -> None:

@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from django_durable import get_run
 from django_durable.admin import actions
@@ -17,7 +18,7 @@ from django_durable.core.journal.states import TERMINAL, Status
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle
 from tests.admin.pages import list_url, run_url, text_of, verb_url
-from tests.admin.world import make_run
+from tests.admin.world import make_entry, make_run
 from tests.app.workflows import failing, listening, parent, sleepy
 
 
@@ -47,6 +48,15 @@ def test_cancel_ends_a_waiting_run_and_is_kept(boss: Client) -> None:
     )
     for url in (run_url(handle.run), reverse("admin:django_durable_run_history", args=[handle.id])):
         assert "ordered twice" in text_of(boss.get(url))
+
+
+def test_a_blocked_run_that_was_asked_to_stop_can_be_ended_as_it_is(boss: Client) -> None:
+    run = make_run("blocked", cancel_requested_at=timezone.now())
+    make_entry(run, "reserve", undo=True)
+    assert "It was asked to stop, and has to undo what it did" in text_of(boss.get(run_url(run)))
+    text = confirm(boss, run, "cancel", reason="nobody will mend it")
+    assert Run.objects.get().status == Status.CANCELLED
+    assert "'reserve' was not undone" in text
 
 
 def test_resume_brings_a_failed_run_to_its_end(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from django_durable import Break, Context, Continue, Retry, RetryLater, durable_workflow, fork_runs, get_run
+from django_durable import (
+    Break,
+    Context,
+    Continue,
+    Retry,
+    RetryLater,
+    durable_type,
+    durable_workflow,
+    fork_runs,
+    get_run,
+    resume_runs,
+)
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import EntryStatus, Status
@@ -224,6 +236,46 @@ def test_a_loop_goes_back_no_further_for_what_was_left_behind_in_its_turns() -> 
     assert calls == ["win 2"] and "turns[0]/any/slow/nap" not in statuses(new)
 
 
+@durable_type("forking.money")
+@dataclass
+class Money:
+    cents: int
+
+
+@durable_workflow(name="forking.typed_race", compensate_on_cancel=False, **OPTIONS)
+def typed_race(ctx: Context, fails: bool = False) -> None:
+    ctx.race("any", {"a": lambda ctx: ctx.step("pay", Money, 1), "b": lambda ctx: ctx.wait_for_event("never")})
+    if fails:
+        raise ValueError("no")
+    ctx.wait_for_event("go")
+
+
+def of_another_release(run: RunHandle[Any]) -> None:
+    """What the race was won with is of a class that no code here has."""
+    for row in JournalEntry.objects.filter(run_id=run.id, value__contains="forking.money"):
+        row.value = row.value.replace("forking.money", "forking.gone")  # type: ignore[union-attr]
+        row.save()
+
+
+def test_a_race_with_a_value_that_cannot_be_read_hinders_no_fork_no_cancellation_and_no_resume_of_others() -> None:
+    run = typed_race.enqueue()
+    run_until_idle()
+    of_another_release(run)
+    assert run.fork("go").refresh().status == Status.QUEUED
+    run.cancel()
+    run_until_idle()
+    assert run.refresh().status == Status.CANCELLED
+
+    bad, good = typed_race.enqueue(True), line.enqueue("broken")
+    broken.add("broken")
+    run_until_idle()
+    of_another_release(bad)
+    assert resume_runs([bad, good]) == 2
+    broken.clear()
+    run_until_idle()
+    assert (bad.refresh().status, good.refresh().status) == (Status.BLOCKED, Status.SUCCEEDED)
+
+
 @durable_workflow(name="forking.block", **OPTIONS)
 def block(ctx: Context) -> Any:
     inside = ctx.try_block("block", lambda ctx: [ctx.step("one", work, "one"), ctx.step("two", work, "two")])
@@ -425,7 +477,64 @@ def test_a_wait_that_is_open_begins_anew() -> None:
         assert wakes is not None and wakes - clock.now() > timedelta(minutes=55)
 
 
+@durable_workflow(name="forking.own_items", **OPTIONS)
+def own_items(ctx: Context, of: str, with_children: bool) -> Any:
+    items = {
+        "events": lambda: ctx.wait_for_events("two", events=["a"], count=2),
+        "ids": lambda: [f"{ctx.run_id}/{number}" for number in range(2)],
+        "draws": lambda: [ctx.uuid4(), ctx.random()],
+    }[of]()
+    done = ctx.map("each", takes_any, items) if with_children else ctx.map("each", str, items)
+    ctx.step("last", work, "last")
+    return len(done)
+
+
+@durable_workflow(name="forking.takes_any")
+def takes_any(ctx: Context, item: Any) -> int:
+    return 1
+
+
+@pytest.mark.parametrize("of", ["events", "ids", "draws"])
+@pytest.mark.parametrize(
+    ("with_children", "step"), [(False, "last"), (True, "last"), (False, "each[1]"), (True, "each[1]")]
+)
+def test_items_that_hold_what_only_the_old_run_was_are_the_same_work(of: str, with_children: bool, step: str) -> None:
+    run = own_items.enqueue(of, with_children)
+    run.send_event("a", 1)
+    run.send_event("a", 2)
+    run_until_idle()
+    new = forked(run, step)
+    assert (new.status, new.result(timeout=0)) == ("succeeded", 2), new.why()
+    again = forked(new, "last")
+    assert again.result(timeout=0) == 2
+
+
 # --- many ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damaged", ["loop", "loop[0]%turn", "each"])
+def test_of_many_one_whose_journal_is_damaged_is_passed_by(damaged: str) -> None:
+    @durable_workflow(name="forking.damaged", **OPTIONS)
+    def looping(ctx: Context) -> None:
+        def turn(ctx: Context, number: int) -> Any:
+            ctx.map("each", str, [number])
+            ctx.step("x", work, "x")
+            if number == 1:
+                ctx.wait_for_event("go")
+            return Continue(number + 1)
+
+        ctx.map("each", str, [1])
+        ctx.loop("loop", turn, 0)
+
+    runs = [looping.enqueue() for _ in range(3)]
+    run_until_idle()
+    JournalEntry.objects.filter(run_id=runs[1].id, path=damaged).update(value="{damaged")
+    made = fork_runs(Run.objects.order_by("pk"), "loop[1]/x")
+    left_out = damaged != "loop[0]%turn"
+    assert len(made) == (2 if left_out else 3)
+    if left_out:
+        with pytest.raises(CannotFork, match="its journal is damaged"):
+            runs[1].fork("loop[1]/x")
 
 
 def test_many_are_forked_by_a_queryset_and_those_that_cannot_be_are_passed_by() -> None:

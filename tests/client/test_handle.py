@@ -407,6 +407,24 @@ def test_why_of_a_running_one_whose_worker_is_silent(facts: dict[str, int], reas
         assert why.text.endswith(f"; it is taken up when its lease ends at {ends:%Y-%m-%d %H:%M:%S} UTC.")
 
 
+@pytest.mark.behaviour("RUN-18b")
+@in_database
+@pytest.mark.parametrize("moved", ["finished_at", "started_at", "wake_at"])
+def test_why_of_one_that_comes_to_nothing_while_its_worker_lives(moved: str) -> None:
+    now, worker = datetime.now(UTC), uuid7()
+    run = order.enqueue("wait")
+    run_until_idle()
+    announce(id=worker, heartbeat_at=now)
+    lease = {"lease_token": uuid7(), "leased_by": worker, "lease_expires_at": now + timedelta(minutes=1)}
+    old, then = now - timedelta(hours=3), now - timedelta(hours=2)
+    Run.objects.update(status=Status.RUNNING, waiting_on="", queued_at=old, started_at=old, **lease)
+    for at, ending in ((then, f" It has journaled nothing since {then:%Y-%m-%d %H:%M:%S} UTC."), (now, " UTC.")):
+        JournalEntry.objects.update(**{"started_at": old, "finished_at": None, "wake_at": None, moved: at})
+        text = run.why().text
+        assert text.startswith("It is being worked on; its lease stands until 2") and text.endswith(ending)
+        assert ("journaled" in text) is (at == then)
+
+
 @in_database
 @pytest.mark.parametrize("reason", list(BlockReason))
 def test_why_of_a_blocked_one(reason: BlockReason) -> None:

@@ -40,6 +40,16 @@ def test_a_run_tells_the_key_that_it_waits_for_and_how_many_hold_it() -> None:
     assert first.why().reason != "queued: limit"
 
 
+def test_a_run_tells_that_what_is_about_to_end_goes_first() -> None:
+    last, new = limits.one_a_tenant.enqueue("a"), limits.one_a_tenant.using(priority=9).enqueue("a")
+    serving()
+    assert new.why().reason == "queued"
+    Run.objects.filter(pk=last.id).update(phase="compensating")
+    assert new.why().reason == "queued: limit"
+    assert new.why().text.startswith(f"Its limit {KEY!r} is full: of 1, 0 are running and 1 are about to end")
+    assert last.why().reason == "queued"
+
+
 def test_every_way_to_start_a_run_starts_it_under_its_limit() -> None:
     one = limits.one_a_tenant.enqueue("a")
     again = one.rerun()

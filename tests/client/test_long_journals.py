@@ -37,6 +37,15 @@ def test_why_tells_of_a_journal_past_the_soft_limit(count: int, says: bool) -> N
 
 
 @override_settings(DURABLE={"JOURNAL_WARN_ENTRIES": 10})
+@pytest.mark.parametrize(("count", "lines"), [(9, 0), (10, 1)])
+def test_the_log_tells_of_it(caplog: pytest.LogCaptureFixture, count: int, lines: int) -> None:
+    run = many.enqueue(count)
+    run_until_idle()
+    told = [one.getMessage() for one in caplog.records if one.name == "django_durable.workflow"]
+    assert len([line for line in told if line.startswith(f"long journal run={run.id}")]) == lines
+
+
+@override_settings(DURABLE={"JOURNAL_WARN_ENTRIES": 10})
 @pytest.mark.parametrize(
     ("status", "text"),
     [

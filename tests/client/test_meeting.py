@@ -198,6 +198,38 @@ def test_one_that_waits_is_wound_up_before_the_new_one_begins() -> None:
     assert fresh(waiting.id).finished_at <= fresh(last.id).started_at
 
 
+def trace(what: str) -> None:
+    done.append(what)
+
+
+done: list[str] = []
+
+
+def leaves(ctx: Context, number: int) -> None:
+    ctx.step("do", trace, f"do {number}", compensate=lambda _: trace(f"undo {number}"))
+    ctx.wait_for_event("go")
+
+
+newest_undone = durable_workflow(name="meeting.newest_undone", singleton="cancel_running")(leaves)
+skipping_undone = durable_workflow(name="meeting.skipping_undone", singleton="skip")(leaves)
+
+
+@pytest.mark.behaviour("RUN-12k")
+@pytest.mark.parametrize("priority", [0, 10])
+@pytest.mark.parametrize("option", ["cancel_running", "skip"])
+def test_what_the_old_one_did_is_undone_before_the_new_one_begins(option: str, priority: int) -> None:
+    done.clear()
+    workflow = newest_undone if option == "cancel_running" else skipping_undone
+    first = workflow.enqueue(1)
+    run_until_idle()
+    if option == "skip":
+        first.cancel()
+    second = workflow.using(priority=priority).enqueue(2)
+    run_until_idle()
+    assert done == ["do 1", "undo 1", "do 2"]
+    assert (status_of(first.id), status_of(second.id)) == ("cancelled", "waiting")
+
+
 def test_a_start_that_is_rolled_back_cancels_nothing() -> None:
     first = newest.enqueue("a")
     with pytest.raises(ZeroDivisionError), transaction.atomic():

@@ -291,7 +291,8 @@ def test_what_was_undone_is_done_again_wherever_it_lies() -> None:
     run_until_idle()
     assert run.refresh().status == Status.FAILED
     undone = [name for name in calls if name[0] == "-"]
-    assert undone == [*(f"-{name}" for name in reversed(UNDONE)), "-lost"]
+    done = [name for name in calls if name in [*UNDONE, "lost"]]
+    assert undone == [f"-{name}" for name in reversed(done)]
     calls.clear()
     assert resumed(run) == "last"
     assert calls == [*UNDONE, "last"]
@@ -346,3 +347,39 @@ def test_what_is_done_again_keeps_its_place() -> None:
     resumed(run)
     after = dict(JournalEntry.objects.filter(run_id=run.id).values_list("path", "seq"))
     assert after["after"] == before["after"] < after["last"]
+
+
+# --- races that were open ------------------------------------------------------------------------
+
+
+@durable_workflow(name="resuming.open_race", **OPTIONS)
+def open_race(ctx: Context) -> bool:
+    def branch(name: str, event: str) -> Any:
+        def body(ctx: Context) -> None:
+            ctx.step("do", work, name, compensate=undo)
+            ctx.wait_for_event(event)
+
+        return body
+
+    def inside(ctx: Context) -> None:
+        ctx.race("any", {"a": branch("a", "go"), "b": branch("b", "never")})
+        raise LookupError("as data")
+
+    outcome = ctx.try_block("at", inside)
+    ctx.sleep("nap", 60)
+    return outcome.ok
+
+
+def test_a_branch_that_loses_after_the_resume_has_nothing_to_do_again() -> None:
+    """Both branches were undone. What the loser would do again is due no more: the block is over as it was."""
+    run = open_race.enqueue()
+    run_until_idle()
+    run.cancel()
+    run_until_idle()
+    assert sorted(calls) == ["-a", "-b", "a", "b"]
+    calls.clear()
+    run.resume()
+    run.send_event("go")
+    run_until_idle(skip_waits=True)
+    assert run.result(timeout=0) is False
+    assert calls == ["a"]

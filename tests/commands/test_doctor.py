@@ -11,11 +11,11 @@ from django.db import OperationalError
 from django.test import override_settings
 from django.utils import timezone
 
-from django_durable.models import Worker
+from django_durable.models import Run, Worker
 from django_durable.queues.current import queue_kind
 from tests.app.workflows import doubling
 from tests.commands.conftest import Call
-from tests.commands.rows import a_run
+from tests.commands.rows import a_run, an_entry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 HOUR = timedelta(hours=1)
@@ -81,6 +81,24 @@ def test_lapsed_leases(call: Call) -> None:
     a_run(status="running", lease_token=uuid4(), leased_by=uuid4(), lease_expires_at=timezone.now())
     [problem] = problems(call)
     assert problem.startswith("1 run with a lapsed lease")
+
+
+@pytest.mark.behaviour("RUN-18b")
+def test_runs_that_are_worked_on_and_come_to_nothing(call: Call) -> None:
+    def running(since: timedelta) -> Run:
+        begun = timezone.now() - since
+        lease = {"lease_token": uuid4(), "leased_by": uuid4(), "lease_expires_at": timezone.now() + HOUR}
+        return a_run(age=since, status="running", started_at=begun, **lease)
+
+    running(HOUR / 2)
+    an_entry(running(3 * HOUR), started_at=timezone.now() - HOUR / 2)
+    an_entry(running(3 * HOUR), wake_at=timezone.now() - HOUR / 2)
+    an_entry(running(3 * HOUR), wake_at=timezone.now() + HOUR)
+    running(2 * HOUR)
+    assert problems(call) == []
+    data = call("durable_doctor", "--json").data
+    assert data["runs"]["without_progress"] == 2
+    assert data["notes"][1].startswith("2 runs being worked on without having journaled anything for an hour")
 
 
 def test_due_runs_that_nobody_promoted(call: Call) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_durable import AsyncContext, Context
@@ -146,6 +146,57 @@ def test_what_the_function_itself_writes_is_refused_by_the_database(call: Call, 
     Tag.objects.create(run_id=others[0].id, name="written")
 
 
+def test_a_run_whose_code_fails_in_the_database_leaves_it_to_the_others(call: Call, deploy: Deploy) -> None:
+    def code(ctx: Context, number: int = 0) -> None:
+        if number == 0:
+            Tag.objects.create(run_id=ctx.run_id, name="written")
+        elif not Tag.objects.exists():
+            old(ctx)
+
+    workflow = deploy(old)
+    runs = [workflow.enqueue(number) for number in range(2)]
+    run_until_idle()
+    deploy(code)
+    [line, _] = call("durable_replay").out.splitlines()
+    assert line.startswith(str(runs[0].id))
+
+
+def scribbling(ctx: Context, number: int = 0) -> None:
+    Tag.objects.create(run_id=ctx.run_id, name="written")
+
+
+async def ascribbling(ctx: AsyncContext, number: int = 0) -> None:
+    await Tag.objects.acreate(run_id=ctx.run_id, name="written")
+
+
+@pytest.mark.parametrize("code", [scribbling, ascribbling])
+@pytest.mark.parametrize("source", ["live", "file"])
+def test_the_database_is_guarded_whoever_writes(
+    call: Call, deploy: Deploy, tmp_path: Path, code: Any, source: str
+) -> None:
+    run = waiting(deploy)
+    call("durable_export", str(run.id), "--output", str(tmp_path / "run.json"))
+    deploy(code)
+    called = call("durable_replay", *(["--file", str(tmp_path / "run.json")] if source == "file" else []))
+    assert Tag.objects.count() == 0
+    assert "  raised: " in called.out and called.failed == "1 run would diverge."
+
+
+def test_files_are_replayed_where_there_is_no_database(
+    call: Call, deploy: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = waiting(deploy)
+    call("durable_export", str(run.id), "--output", str(tmp_path / "run.json"))
+
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(connection, "ensure_connection", away)
+    assert call("durable_replay", "--file", str(tmp_path / "run.json")).failed is None
+    deploy(scribbling)
+    assert call("durable_replay", "--file", str(tmp_path / "run.json")).failed == "1 run would diverge."
+
+
 def test_whoever_calls_it_in_a_transaction_can_write_afterwards(call: Call, deploy: Deploy) -> None:
     from django.db import transaction
 
@@ -226,7 +277,7 @@ def test_files_are_replayed_without_a_row(call: Call, deploy: Deploy, tmp_path: 
         deploy(renamed)
         told = call("durable_replay", *arguments, "--json").data["divergences"]
     assert [(one["run"], one["reason"]) for one in told] == [(str(run.id), "new_call") for run in runs]
-    assert len(queries) == 0
+    assert unread(queries) == []
     assert performed == []
 
 

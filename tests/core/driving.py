@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -31,11 +31,15 @@ from django_durable.core.flow.flow import Flow
 from django_durable.core.flow.lease import Lease
 from django_durable.core.flow.run_info import RunInfo
 from django_durable.core.flow.stepping import CurrentStep, enter_step, leave_step
+from django_durable.core.flow.undoing import UNDO
+from django_durable.core.forking import cut
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.annotations import merged
 from django_durable.core.journal.inbox import ChildState, SentEvent
 from django_durable.core.journal.journal import Entry, MemoryJournal, NewRun, Write
+from django_durable.core.journal.losers import is_lost
 from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Paused, Suspended, together
+from django_durable.core.journal.states import EntryStatus, Kind
 from django_durable.core.kinds.compensation import settle_losers, undo_run
 from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.payloads.failures import describe
@@ -78,6 +82,8 @@ class World:
     notes: str | None = None
     crash_after: set[int] = field(default_factory=set)
     """The process dies right after these many commits."""
+    cancel_after: int | None = None
+    """A cancellation is asked for right after this many commits."""
     pause_after: set[int] = field(default_factory=set)
     """A pause is asked for right after these many commits; ``run`` goes on from it."""
     crash_before: int | None = None
@@ -132,6 +138,22 @@ class World:
             assert due is not None
             self.now = max(self.now, due)
         raise AssertionError("it is not undone after 50 attempts")
+
+    def resume(self) -> None:
+        """What the operator's verb makes of the journal of a run that was cancelled."""
+        self.lease.cancel_requested = False
+        for path, undo in [(path, entry) for path, entry in self.entries.items() if entry.kind == Kind.UNDO]:
+            if undo.status == EntryStatus.SUCCEEDED and not is_lost(path, self.entries.get):
+                step = self.entries[path.removesuffix(UNDO)]
+                again = EntryStatus.RETRYING
+                self.entries[step.path] = replace(step, status=again, attempts=0, undo=False, wake_at=None)
+                self.entries[path] = replace(undo, status=EntryStatus.OPEN, attempts=0, value=None)
+            elif undo.status not in (EntryStatus.OPEN, EntryStatus.SUCCEEDED):
+                del self.entries[path]
+
+    def cut(self, from_step: str) -> dict[str, Entry]:
+        """What a fork of the run begins with."""
+        return {entry.path: entry for entry in cut(RUN_ID, deepcopy([*self.entries.values()]), from_step)}
 
     def _undo(self, body: Body) -> Any:
         self.flow.heeds_cancel = False
@@ -192,6 +214,8 @@ class World:
             self.children[child.parent_path] = ChildState(child.id, "queued")
         self.progress = write.progress or self.progress
         self.notes = merged(self.notes, write.notes) if write.notes else self.notes
+        if len(self.commits) == self.cancel_after:
+            self.lease.cancel_requested = True
         if len(self.commits) in self.pause_after:
             self.lease.pause_requested = True
         if len(self.commits) in self.crash_after:

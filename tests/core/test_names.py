@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import partial
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils.translation import gettext_lazy
@@ -104,6 +105,27 @@ class Size(StrEnum):
     LARGE = "large"
 
 
+class Translated(Enum):
+    ORDER = "order"
+    ITS_OWN = object()
+
+    def __str__(self) -> str:
+        return f"in the reader's words, at {id(self):#x}"
+
+
+class Nowhere(tzinfo):
+    def utcoffset(self, at: datetime | None) -> timedelta:
+        return timedelta(0)
+
+
+class Money(Decimal):
+    def __repr__(self) -> str:
+        return f"<money at {id(self):#x}>"
+
+
+NOON = datetime(2024, 5, 1, 12)
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -118,13 +140,34 @@ class Size(StrEnum):
         (timedelta(1), "1 day, 0:00:00"),
         (Colour.RED, "Colour.RED"),
         (Size.LARGE, "large"),
+        pytest.param(Translated.ORDER, "order", id="translated"),
+        ((1, Size.LARGE), "(1, 'large')"),
+        ((True, (NOON, UUID(int=1))), f"(True, ({NOON!r}, {UUID(int=1)!r}))"),
+        ((time(12, tzinfo=UTC),), "(datetime.time(12, 0, tzinfo=datetime.timezone.utc),)"),
+        ((time(12, tzinfo=ZoneInfo("UTC")),), "(datetime.time(12, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')),)"),
     ],
 )
 def test_keys_are_their_text(key: object, text: str) -> None:
     assert make_path("", "a", key) == f"a[{text}]"
 
 
-@pytest.mark.parametrize("key", [object(), frozenset("ab"), [1], {"a": 1}, b"a", (1, object()), gettext_lazy("a"), len])
+@pytest.mark.parametrize(
+    "key",
+    [
+        object(),
+        frozenset("ab"),
+        [1],
+        {"a": 1},
+        b"a",
+        (1, object()),
+        gettext_lazy("a"),
+        len,
+        pytest.param(Translated.ITS_OWN, id="translated"),
+        (1, (NOON.replace(tzinfo=Nowhere()),)),
+        (time(12, tzinfo=Nowhere()),),
+        (Money(1),),
+    ],
+)
 def test_keys_whose_text_does_not_last_are_refused(key: object) -> None:
     """An address or the order of a set is another one in the next process: the step would run again."""
     for use in (partial(make_path, "", "a"), lambda key: StartOptions(key=key)):

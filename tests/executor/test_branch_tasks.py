@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from asgiref.sync import ThreadSensitiveContext
 
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.flow.branches import Branch, Branches
@@ -17,7 +18,7 @@ from django_durable.core.journal.outcomes import Released
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds.loops import Break
 from django_durable.core.unwinding import Unwind
-from django_durable.exceptions import ContextMisuse
+from django_durable.exceptions import ContextMisuse, StepNameReused
 
 from .in_memory import MemoryCommit, arun, new_flow
 
@@ -387,3 +388,84 @@ def test_branches_of_branches_are_tasks_too() -> None:
         return body
 
     assert work(lambda: arun(nested(6))) == 64
+
+
+@pytest.mark.behaviour("FLOW-02c")
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_plain_step_that_waits_for_the_run_s_thread_is_not_begun_by_a_branch_that_has_lost(nested: bool) -> None:
+    commit, order = MemoryCommit(), []
+    go = threading.Event()
+
+    def branch(name: str, wait: bool = False) -> Any:
+        def step() -> str:
+            order.append(name)
+            assert not wait or go.wait(PATIENCE)
+            return name
+
+        async def body(ctx: AsyncContext) -> str:
+            return await ctx.step("do", step, compensate=lambda value: order.append(f"-{value}"))
+
+        async def within(ctx: AsyncContext) -> Any:
+            return await ctx.try_block("in", body)
+
+        return within if nested else body
+
+    async def winner(ctx: AsyncContext) -> int:
+        while not order:
+            await asyncio.sleep(0)
+        return 1
+
+    async def body(ctx: AsyncContext) -> None:
+        # The first has the thread, the others stand behind it in its queue.
+        losers = {"a": branch("a", wait=True), "b": branch("b"), "c": branch("c")}
+        await ctx.race("any", {**losers, "winner": winner})
+        order.append("on")
+        go.set()
+
+    async def attempt() -> None:
+        async with ThreadSensitiveContext():
+            await arun(body, commit)
+
+    work(attempt)
+    assert order == ["a", "on"]
+    done = [path for path, entry in commit.entries.items() if entry.kind == "step"]
+    assert done == ["any/a/in/do" if nested else "any/a/do"], "what was under way is journaled, to be undone"
+
+
+def test_a_plain_step_that_waits_for_the_run_s_thread_is_not_begun_where_the_run_ends() -> None:
+    order: list[str] = []
+    queued: list[Any] = []
+    go = threading.Event()
+
+    def step(name: str) -> str:
+        order.append(name)
+        assert go.wait(PATIENCE)
+        return name
+
+    async def first(ctx: AsyncContext) -> None:
+        await ctx.step("s", step, "first")
+
+    async def second(ctx: AsyncContext) -> None:
+        queued.append(asyncio.current_task())
+        await ctx.step("s", step, "second")
+
+    async def misusing(ctx: AsyncContext) -> None:
+        while not (order and queued):
+            await asyncio.sleep(0)
+        await ctx.step("s", one)
+        await ctx.step("s", one)
+
+    async def free() -> None:
+        while not (queued and queued[0].cancelling()):
+            await asyncio.sleep(0)
+        go.set()
+
+    async def attempt() -> None:
+        async with ThreadSensitiveContext():
+            freeing = asyncio.create_task(free())
+            with pytest.raises(StepNameReused):
+                await arun(lambda ctx: ctx.join("all", {"a": first, "b": second, "c": misusing}))
+            await freeing
+
+    work(attempt)
+    assert order == ["first"]

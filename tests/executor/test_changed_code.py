@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from django_durable import AsyncContext, Context, durable_workflow, get_run
+from django_durable import AsyncContext, Context, NonRetriableError, Retry, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core import registry
-from django_durable.core.journal.states import BlockReason, PayloadKind, Status
-from django_durable.models import Payload
+from django_durable.core.journal.states import BlockReason, PayloadKind, Phase, Status
+from django_durable.models import Payload, Worker
 from django_durable.store.database import Database
 from django_durable.store.fitting import unblock_known
 from django_durable.testing import run_until_idle
@@ -168,3 +168,114 @@ def test_another_kind_blocks_with_what_was_expected_and_found(settings: Any) -> 
     assert take_up() == 1
     run_until_idle()
     assert (run.refresh().status, performed) == (Status.SUCCEEDED, ["c"])
+
+
+# --- cancelling what does not fit ------------------------------------------------------------
+
+
+def undoable(kind: str) -> Callable[[Context], None]:
+    """Something to undo, and then a call of this ``kind``."""
+
+    def code(ctx: Context) -> None:
+        ctx.step("reserve", work, "reserve", compensate=lambda _: work("-reserve"))
+        if kind == "step":
+            ctx.step("x", work, "x")
+        else:
+            ctx.sleep("x", 0)
+        ctx.wait_for_event("go")
+
+    return code
+
+
+def misfit(settings: Any) -> RunHandle[Any]:
+    """A blocked run that has something to undo."""
+    run = deploy(undoable("step"), settings, "1").enqueue()
+    run_until_idle()
+    run.send_event("go")
+    deploy(undoable("sleep"), settings, "2")
+    run_until_idle()
+    assert run.refresh().status == Status.BLOCKED
+    performed.clear()
+    return get_run(run.id)
+
+
+@pytest.mark.behaviour("CANCEL-01i", "FLOW-06i")
+def test_a_blocked_run_that_is_cancelled_is_undone_by_code_that_fits(settings: Any) -> None:
+    run = misfit(settings)
+    run.cancel("enough")
+    run_until_idle()
+    # This code cannot say what there is to undo.
+    assert (run.refresh().status, performed) == (Status.BLOCKED, [])
+    assert message(run).startswith("It was asked to stop, and has to undo what it did;")
+    deploy(undoable("step"), settings, "3")
+    assert take_up() == 1
+    run_until_idle()
+    assert (run.refresh().status, performed, run.error) == (Status.CANCELLED, ["-reserve"], None)
+
+
+@pytest.mark.behaviour("CANCEL-01i")
+def test_cancelled_once_more_it_ends_and_tells_what_stands(settings: Any) -> None:
+    run = misfit(settings)
+    run.cancel("enough")
+    run_until_idle()
+    run.cancel("now")
+    assert (run.refresh().status, performed) == (Status.CANCELLED, [])
+    assert run.error is not None
+    assert (run.error["type"], list(run.error["not_undone"])) == ("CompensationFailed", ["reserve"])
+
+
+@pytest.mark.behaviour("CANCEL-01i", "FLOW-06i")
+def test_a_cancellation_that_comes_while_the_code_turns_out_not_to_fit_loses_nothing(settings: Any) -> None:
+    run = deploy(undoable("step"), settings, "1").enqueue()
+    run_until_idle()
+    run.send_event("go")
+
+    def cancelled_meanwhile(ctx: Context) -> None:
+        get_run(ctx.run_id).cancel()
+        undoable("sleep")(ctx)
+
+    deploy(cancelled_meanwhile, settings, "2")
+    run_until_idle()
+    assert (run.refresh().status, run.run.phase) == (Status.BLOCKED, Phase.COMPENSATING)
+    performed.clear()
+    deploy(undoable("step"), settings, "3")
+    take_up()
+    run_until_idle()
+    assert (run.refresh().status, performed) == (Status.CANCELLED, ["-reserve"])
+
+
+@pytest.mark.behaviour("RUN-09a")
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_run_that_was_queued_before_any_worker_has_the_retries_of_its_workflow(settings: Any, attempts: int) -> None:
+    """Of the code that works on it: what the process that started it knew is stored nowhere."""
+
+    def code(ctx: Context) -> None:
+        performed.append("tried")
+        raise ValueError
+
+    run = deploy(code, settings, "1", retry=Retry(max_attempts=2, initial=0)).enqueue()
+    assert not Worker.objects.exists()
+    deploy(code, settings, "2", retry=Retry(max_attempts=attempts, initial=0, maximum=0))
+    run_until_idle(skip_waits=True)
+    assert (run.refresh().status, performed) == (Status.FAILED, ["tried"] * attempts)
+
+
+def test_the_marks_of_what_was_undone_are_no_work_that_a_gate_or_strict_would_miss(settings: Any) -> None:
+    """Resumed, the run does that step again and is not past what comes later."""
+
+    def code(is_open: bool) -> Callable[[Context], int]:
+        def body(ctx: Context) -> int:
+            ctx.step("reserve", work, "reserve", compensate=lambda _: work("-reserve"))
+            if not is_open:
+                raise NonRetriableError
+            return ctx.version("gate", 2)
+
+        return body
+
+    run = deploy(code(False), settings, "1", strict=True).enqueue()
+    run_until_idle()
+    assert (run.refresh().status, performed) == (Status.FAILED, ["reserve", "-reserve"])
+    deploy(code(True), settings, "2", strict=True)
+    run.resume()
+    run_until_idle()
+    assert (run.refresh().status, run.result(timeout=0)) == (Status.SUCCEEDED, 2)

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from django_durable import Context, Retry, durable_workflow, get_run
+from django_durable import Context, NonRetriableError, Retry, RollbackError, durable_workflow, get_run
 from django_durable.client.handle import RunHandle
 from django_durable.core.journal.states import Status
-from django_durable.exceptions import ChildFailed, RunCancelled, RunFailed
+from django_durable.exceptions import ChildFailed, RunCancelled, RunFailed, StepTimeout
 from django_durable.models import IdempotencyKey, Run
 from django_durable.testing import run_until_idle
 
@@ -293,3 +293,45 @@ def test_a_child_that_takes_long_keeps_none_but_itself_waiting() -> None:
     get_run(slow.pk).send_event("breath")
     run_until_idle()
     assert run.result(timeout=0) == [f"packed {what}" for what in ["air", *"abcdef"]]
+
+
+def out_of_use() -> None:
+    raise NonRetriableError("never")
+
+
+def slow() -> None:
+    raise StepTimeout("a", 1.0)
+
+
+def undo_it_all() -> None:
+    raise RollbackError("the child's own")
+
+
+@durable_workflow(name="children.failing", retry=ONCE, step_retry=ONCE)
+def failing(ctx: Context, how: str) -> None:
+    steps = {"step never": out_of_use, "step late": slow, "step no": dict[str, int]().popitem, "undo": undo_it_all}
+    if how == "never":
+        out_of_use()
+    ctx.step("a", steps[how])
+
+
+@durable_workflow(name="children.reasons")
+def reasons(ctx: Context, ways: list[str]) -> dict[str, Any]:
+    def reason(how: str) -> Any:
+        return ctx.try_block(how, lambda ctx: ctx.run_workflow("child", failing, how)).error
+
+    return {how: (reason(how) or {})["reason"] for how in ways}
+
+
+@pytest.mark.behaviour("FLOW-04c")
+def test_a_child_s_failure_has_the_reason_that_its_own_failure_had() -> None:
+    expected = {
+        "never": "critical",
+        "step never": "critical",
+        "step late": "timeout",
+        "step no": "exhausted",
+        "undo": "critical",
+    }
+    run = reasons.enqueue(list(expected))
+    run_until_idle(skip_waits=True)
+    assert run.result(timeout=0) == expected

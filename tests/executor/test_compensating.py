@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from django_durable.testing import crash_after, force_replay, run_until_idle, tr
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 AT_ONCE = Retry(max_attempts=2, initial=0, maximum=0)
+ONCE = Retry(max_attempts=1)
 log: list[Any] = []
 broken: list[Exception] = []
 
@@ -356,3 +358,36 @@ def test_a_resumed_run_goes_forward_again_from_what_it_undid(workflow: Any) -> N
     run.resume("the cause is mended")
     run_until_idle()
     assert log[:2] == ["stock", "card"]
+
+
+clocks: list[Any] = []
+
+
+@durable_workflow(name="undo.late", retry=ONCE, step_retry=ONCE, timeout=timedelta(seconds=100))
+async def late(ctx: AsyncContext) -> str:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def pay() -> str:
+        began.set()
+        await go.wait()
+        clocks[0].advance(seconds=200)
+        return await asyncio.to_thread(take, "paid")
+
+    async def loser(ctx: AsyncContext) -> None:
+        await ctx.step("pay", pay, compensate=give_back)
+
+    async def winner(ctx: AsyncContext) -> None:
+        await began.wait()
+
+    await ctx.race("any", {"loser": loser, "winner": winner})
+    go.set()
+    return "in time"
+
+
+@pytest.mark.behaviour("FLOW-06j")
+def test_a_function_that_ended_in_time_is_not_too_late_for_what_a_loser_of_it_still_does() -> None:
+    with travel() as clock:
+        clocks[:] = [clock]
+        run = late.enqueue()
+        run_until_idle()
+        assert (run.result(timeout=0), log) == ("in time", ["paid", "-paid"])

@@ -16,6 +16,7 @@ from django_durable.core.flow import scopes
 from django_durable.core.flow.flow import Flow
 from django_durable.core.journal.journal import MemoryJournal
 from django_durable.core.journal.states import EntryStatus
+from django_durable.core.kinds import checkpoints
 from django_durable.core.kinds.compensation import settle_losers, undo_run
 from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.probing import Probe
@@ -114,7 +115,7 @@ def test_a_scope_goes_on_while_the_loser_of_its_race_runs_and_what_that_does_is_
     assert held.order == ["on", "held", "-held"]
     assert commit.entries[f"{path}any/loser/held"].status == EntryStatus.SUCCEEDED
     assert commit.entries[f"{path}any/loser/held%undo"].status == EntryStatus.SUCCEEDED
-    assert flow.losers == []
+    assert not flow.losers
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -189,6 +190,58 @@ def test_a_wait_that_a_loser_had_not_written_yet_is_closed_all_the_same(pool: Br
     assert commit.entries["any/loser/never"].status == EntryStatus.ABANDONED
 
 
+@pytest.mark.behaviour("FLOW-02d", "FLOW-06k")
+@pytest.mark.parametrize("around", ["block", "branch", "turn", "function"])
+def test_a_checkpoint_forgets_no_turn_in_which_a_loser_runs_whatever_scope_it_lies_in(
+    pool: BranchThreads, around: str
+) -> None:
+    held, commit = Held(), MemoryCommit()
+
+    def turn(ctx: Context, n: int) -> Any:
+        ctx.step("done", lambda: "done", compensate=held.undo)
+        held.racing(ctx)
+        return Break(n)
+
+    def mark(ctx: Context) -> Any:
+        return ctx.rollback_checkpoint("sold")
+
+    def body(ctx: Context) -> None:
+        ctx.loop("rows", turn, 0, history=0)
+        mark(ctx) if around == "function" else SCOPES[around][1](ctx, mark)
+        ctx.step("on", held.pass_by)
+
+    attempt(body, commit, pool)
+    assert held.order == ["on", "held", "-held"]
+    assert commit.entries["rows[0]/any"].status == EntryStatus.SUCCEEDED
+
+
+@pytest.mark.behaviour("FLOW-06m")
+def test_a_race_that_is_decided_while_a_loser_comes_to_its_checkpoint_is_not_bound_by_that(
+    pool: BranchThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, commit = Held(), MemoryCommit()
+    look = checkpoints.branch_at_stake
+
+    def looking(path: str, find: Any) -> str:
+        if path == "any/loser/sold":
+            held.began.set()
+            while flow.journal.find("any").status == EntryStatus.OPEN:  # type: ignore[union-attr]
+                threading.Event().wait(0.001)
+        return look(path, find)
+
+    def body(ctx: Context) -> None:
+        ctx.step("first", lambda: "first", compensate=held.undo)
+        ctx.race("any", {"loser": lambda ctx: ctx.rollback_checkpoint("sold"), "winner": held.winner})
+
+    monkeypatch.setattr(checkpoints, "branch_at_stake", looking)
+    flow = new_flow(commit)
+    drive = SyncDriver(flow, commit, pool)
+    body(Context(flow, drive))
+    drive.finish()
+    commit.write(flow.lease, flow.close())
+    assert commit.entries["first"].undo and "any/loser/sold" not in commit.entries
+
+
 class Turns:
     """Turns with a race each, whose losers end some turns later."""
 
@@ -234,7 +287,7 @@ def test_turns_stay_in_the_journal_while_their_losers_run_and_no_longer(pool: Br
     assert max(turns.losers) <= turns.late + 6
     assert all(n - turns.late + 1 in there for n, there in enumerate(turns.journaled) if n >= turns.late)
     assert max(map(len, turns.journaled)) <= turns.late + 8
-    assert turns.flow.losers == []
+    assert not turns.flow.losers
 
 
 def test_a_line_with_too_many_losers_waits_for_one_of_them(
@@ -243,7 +296,8 @@ def test_a_line_with_too_many_losers_waits_for_one_of_them(
     monkeypatch.setattr(scopes, "LOSERS_MAX", 2)
     turns = Turns(pool, compensate=False, late=1)
     turns.run()
-    assert max(turns.losers) <= 2
+    # Two behind it, and the one of the turn that it is in.
+    assert max(turns.losers) <= 3
 
 
 def test_a_late_result_that_has_to_be_undone_is_never_pruned(pool: BranchThreads) -> None:

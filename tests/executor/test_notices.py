@@ -24,18 +24,18 @@ def plain(ctx: Context) -> None:
     ctx.step("pay", refuse)
 
 
-@durable_workflow(name="notices.coroutine", step_retry=PATIENT)
+@durable_workflow(name="notices.coroutine")
 async def coroutine(ctx: AsyncContext) -> None:
-    await ctx.step("pay", refuse)
+    await ctx.step("pay", refuse, retry=PATIENT)
 
 
-@pytest.mark.behaviour("STEP-07e")
+@pytest.mark.behaviour("STEP-07e", "STEP-07f")
 @pytest.mark.parametrize("workflow", [plain, coroutine], ids=["sync", "async"])
-def test_each_retry_is_told_with_its_attempt_its_error_and_its_delay(workflow: Any) -> None:
+def test_each_retry_is_told_with_its_attempt_of_how_many_its_error_and_its_delay(workflow: Any) -> None:
     heard: list[tuple[Any, ...]] = []
 
     def listen(signal: Any, sender: Any, path: str, attempt: int, error: Any, delay: Any, **more: Any) -> None:
-        heard.append((signal, sender, path, attempt, error["message"], delay))
+        heard.append((signal, sender, path, attempt, more["max_attempts"], error["message"], delay))
 
     for signal in (step_retrying, step_failed):
         signal.connect(listen, sender=workflow)
@@ -46,9 +46,9 @@ def test_each_retry_is_told_with_its_attempt_its_error_and_its_delay(workflow: A
         for signal in (step_retrying, step_failed):
             signal.disconnect(listen, sender=workflow)
     assert heard == [
-        (step_retrying, workflow, "pay", 1, "not now", 10),
-        (step_retrying, workflow, "pay", 2, "not now", 30),
-        (step_failed, workflow, "pay", 3, "not now", None),
+        (step_retrying, workflow, "pay", 1, 3, "not now", 10),
+        (step_retrying, workflow, "pay", 2, 3, "not now", 30),
+        (step_failed, workflow, "pay", 3, 3, "not now", None),
     ]
     with pytest.raises(RunFailed):
         run.result(timeout=0)

@@ -276,6 +276,21 @@ def test_a_step_that_is_gone_and_said_to_be() -> None:
     assert told(code) is None
 
 
+def test_a_value_that_nobody_asks_for_any_more_is_no_work_left_out() -> None:
+    def timed(ctx: Context) -> None:
+        ctx.now()
+        ctx.step("a", lambda: 1)
+        ctx.wait_for_event("go")
+
+    def code(ctx: Context) -> None:
+        ctx.step("a", forbidden)
+        ctx.wait_for_event("go")
+
+    world = waiting(timed)
+    assert "%now[1]" in world.entries
+    assert replayed(world, code) is None
+
+
 def test_a_function_that_returns_too_early() -> None:
     found = replayed(waiting(old), lambda ctx: ctx.step("a", forbidden))
     assert found is not None

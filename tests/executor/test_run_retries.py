@@ -73,7 +73,6 @@ def test_a_run_is_tried_again_as_a_whole_and_steps_are_not() -> None:
     assert run.refresh().attempt == 3
 
 
-@pytest.mark.behaviour("RUN-09a")
 def test_it_fails_after_the_last_attempt() -> None:
     errors[:] = [ValueError(str(number)) for number in range(9)]
     run = retried.enqueue()

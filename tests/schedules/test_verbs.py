@@ -149,3 +149,11 @@ def test_replan_follows_a_changed_expression() -> None:
     schedules.replan(row)
     assert row.next_fire_at == at("2040-05-02T06:00:00")
     assert fresh(row).expression == "0 12 * * *", "not saved"
+
+
+def test_a_schedule_that_was_deleted_is_fired_no_more(workflow: Workflow[Any, Any]) -> None:
+    row = make_schedule()
+    Schedule.objects.filter(pk=row.pk).delete()
+    with pytest.raises(Schedule.DoesNotExist):
+        schedules.fire_now(row)
+    assert (runs(), Fire.objects.count(), Audit.objects.count()) == ([], 0, 0)

@@ -120,6 +120,7 @@ def journal_row(run: Run, entry: Entry) -> JournalEntry:
         kind=entry.kind,
         status=entry.status,
         awaits=entry.awaits,
+        undo=entry.undo,
         started_at=timezone.now(),
         token=uuid4(),
     )

@@ -43,7 +43,6 @@ def test_a_run_that_the_tests_make_is_legal_in_every_status():
     assert {make_run(status).status for status in Status} == set(Status)
 
 
-@pytest.mark.behaviour("RUN-02c")
 @pytest.mark.parametrize(("constraint", "status", "wrong"), ILLEGAL)
 def test_illegal_row(constraint: str, status: str, wrong: dict[str, Any]):
     with pytest.raises(IntegrityError, match=constraint), transaction.atomic():

@@ -152,6 +152,68 @@ def test_a_limit_bounds_no_more_than_there_are_slots(db: PrivateDatabase):
     assert len(take(db, 10, maximum=4)) == 2
 
 
+# --- what ends -------------------------------------------------------------------------------
+
+ENDING: dict[str, dict[str, Any]] = {
+    "cancelled": {"cancel_requested_at": at(PAST)},
+    "compensating": {"phase": "compensating"},
+    "on_failure": {"phase": "on_failure"},
+}
+
+
+def ending(how: str = "compensating", **more: Any) -> Run:
+    return limited(claims=1, started_at=at(PAST), **{"age": 1.0, **ENDING[how], **more})
+
+
+@pytest.mark.behaviour("RUN-12c")
+@pytest.mark.parametrize("how", ENDING)
+def test_what_is_as_good_as_over_goes_before_all_others_of_its_key(db: PrivateDatabase, how: str):
+    for number in range(12):
+        limited(age=900 - number, priority=number)
+    last = [ending(how, priority=-5, age=9), ending(how, priority=-5, age=8)]
+    assert [ready.id for ready in admit(db, ["a"], {WORKFLOW: Bounds(2)}, 10, ends=True)] == [run.pk for run in last]
+    order = []
+    for _ in range(3):
+        [claim] = take(db)
+        order.append(claim.run_id)
+        end(db, claim)
+    assert order[:2] == [run.pk for run in last]
+    assert order[2] == Run.objects.get(priority=11).pk
+
+
+@pytest.mark.behaviour("RUN-12c")
+@pytest.mark.parametrize("where", [{"queue": "elsewhere"}, {"suspect": True}, {"workflow": "tests.renamed"}], ids=str)
+def test_the_slot_of_what_ends_is_kept_free_where_another_worker_takes_it(db: PrivateDatabase, where: dict[str, Any]):
+    last, new, other = ending(**where), limited(age=900), limited("b")
+    limited(age=90)
+    assert ids_of(take(db, 1)) == {other.pk}, "and the key takes no turn of another"
+    told = [] if "suspect" in where else [Ready(last.pk, last.queue, 0)]
+    assert admit(db, ["a"], {WORKFLOW: Bounds(1)}, 10, ends=True) == told
+    assert hinted(db, new) == []
+    assert len(take(db, maximum=2)) == 1
+    assert take(db, maximum=2) == []
+    Run.objects.filter(pk=last.pk).update(status="cancelled", finished_at=at(PAST))
+    assert len(take(db, maximum=2)) == 1
+
+
+def test_two_that_end_and_wait_for_different_workers_are_not_in_each_other_s_way(db: PrivateDatabase):
+    here, there = ending(), ending(queue="elsewhere")
+    limited()
+    [claim] = take(db)
+    assert claim.run_id == here.pk
+    end(db, claim)
+    assert take(db) == []
+    who = limiter(queues=("elsewhere",))
+    assert ids_of(claim_limited(db, who, 9, KeyWalk(), lease=LEASE, time=DatabaseClock())) == {there.pk}
+
+
+def test_what_ends_waits_for_no_rate_and_holds_up_none_of_a_key_without_a_maximum(db: PrivateDatabase):
+    last, _ = ending(queue="elsewhere"), [limited() for _ in range(3)]
+    assert len(take(db, maximum=None)) == 3
+    Run.objects.filter(pk=last.pk).update(queue="default")
+    assert ids_of(take(db, maximum=None)) == {last.pk}
+
+
 # --- whose turn it is ------------------------------------------------------------------------
 
 

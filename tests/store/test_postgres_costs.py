@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from django_durable.store.auditing import Verb
 from django_durable.store.claiming import Claimant, claim_ids, claim_next, claim_oldest, claim_suspect, load_news
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row
+from django_durable.store.fencing import claim_rows, still_held
 from django_durable.store.sql import claims, commits, waits
 from tests.store.rows import (
     LEASE,
@@ -433,3 +435,28 @@ def test_what_the_orm_asks_is_of_live_runs_only(explaining: Explaining):
             call()
             transaction.set_rollback(True)
         assert_nothing_is_scanned(name, plans)
+
+
+def test_a_few_runs_of_a_young_table_are_found_by_their_keys(counting: Counting):
+    """Without statistics, and while reading all of the table looks cheap beside what a parameter may hold."""
+    with connection.cursor() as cursor:
+        cursor.execute(BACKLOG.replace("20000", "3000"))
+    db, d = PrivateDatabase(), counting.dialect
+    ids = [*Run.objects.filter(status="queued", queue="default").values_list("pk", flat=True)[:16]]
+    leases = [one.lease for one in claim_ids(db, claimant(), ids[8:], lease=LEASE, time=DatabaseClock())]
+    db.close()
+    suspending = [{"run_id": str(one.run_id), "waiting_on": "sleep:nap", "wake_after": 60.0} for one in leases[4:]]
+    suspend = partial(counting.rows, commits.with_held(d, commits.suspend(d)), suspending=json.dumps(suspending))
+    calls: dict[str, Callable[[], object]] = {
+        "claim by id": lambda: claim_ids(counting, claimant(), ids[:8], lease=LEASE, time=DatabaseClock()),
+        "renew": lambda: recovery.renew(counting, leases, lease=LEASE),
+        "held": lambda: still_held(counting, leases),
+        "steps": lambda: write_batch(counting, [(one, Write(entries(step_entry()))) for one in leases]),
+        "ends": lambda: write_batch(counting, [(one, Write(outcome=Completed("1"))) for one in leases[:4]]),
+        "waits": lambda: suspend(held=claim_rows(d, leases[4:])),
+    }
+    assert len(leases) == 8
+    for name, call in calls.items():
+        counting.looked_at = 0
+        call()
+        assert 0 < counting.looked_at < 100, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.models import Limit, Run
@@ -13,9 +14,14 @@ from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.limiting import KeyWalk, claim_limited
 from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
-from tests.store.rows import LEASE
-from tests.store.test_limits import end, ids_of, limited, limiter
+from tests.store.rows import LEASE, PAST, at
+from tests.store.test_limits import end, ending, ids_of, limited, limiter
+from tests.store.test_postgres_costs import Touching, touching
 from tests.store.test_postgres_races import GATE, Gated
+from tests.store.test_postgres_rates import MANY, find_room
+from tests.store.test_postgres_rates import claim as grant
+
+__all__ = ["touching"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -91,6 +97,38 @@ def test_of_a_key_whose_row_is_pruned_at_this_moment_nothing_is_claimed(db: Priv
     assert take(hooked) == []
     assert len(take(hooked)) == 1
     hooked.close()
+
+
+def test_of_a_key_whose_run_comes_to_its_end_after_the_first_look_nothing_else_is_claimed(db: PrivateDatabase):
+    old = limited(age=1, claims=1, status="waiting", waiting_on="event:go", started_at=at(PAST))
+    limited(age=900, priority=9)
+    hooked = Hooked()
+    asked = {"cancel_requested_at": at(PAST), "queued_at": at(PAST), "waiting_on": ""}
+    hooked.before[COUNT] = lambda: Run.objects.filter(pk=old.pk).update(status="queued", **asked)
+    assert take(hooked) == []
+    hooked.close()
+    assert ids_of(take(db)) == {old.pk}
+
+
+def test_while_somebody_holds_the_row_of_what_ends_nobody_begins_in_its_place(db: PrivateDatabase, connect: Connect):
+    last = ending()
+    limited()
+    holding = connect()
+    with holding.transaction():
+        holding.rows("SELECT id FROM django_durable_run WHERE id = %(id)s FOR NO KEY UPDATE", id=str(last.pk))
+        assert take(db) == []
+    assert ids_of(take(db)) == {last.pk}
+
+
+@pytest.mark.parametrize(("ask", "pages"), [(find_room, 80), (grant, 300)], ids=["room", "claim of ten"])
+def test_what_ends_is_found_whatever_else_of_its_key_goes_on(touching: Touching, ask: Callable[..., None], pages: int):
+    with connection.cursor() as cursor:
+        cursor.execute(MANY, {"status": "queued", "ago": 90_000, "count": 10_000})
+        ending()
+        cursor.execute("ANALYZE django_durable_run")
+    ask(touching, ends=True)
+    assert "durable_run_limited_ending" in touching.indexes
+    assert touching.pages < pages
 
 
 def test_a_cancelled_run_between_the_count_and_the_claim_frees_nothing_twice(db: PrivateDatabase):

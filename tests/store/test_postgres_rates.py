@@ -28,16 +28,17 @@ MANY = """
 BOUNDS = {"maximum": None, "starts": 2, "seconds": 60}
 
 
-def find_room(db: Database) -> None:
+def find_room(db: Database, *, ends: bool = False) -> None:
     own = {"workflows": [WORKFLOW], "queues": ["default"], "limit": 10}
     bounds = as_json([{"workflow": WORKFLOW, **BOUNDS}])
-    db.rows(sql.find_room(db.dialect, sql.mine(db.dialect, suspect=False)), keys=["a"], limits=bounds, **own)
+    statement = sql.find_room(db.dialect, sql.mine(db.dialect, suspect=False), ends=ends)
+    db.rows(statement, keys=["a"], limits=bounds, **own)
 
 
-def claim(db: Database) -> None:
+def claim(db: Database, *, ends: bool = False) -> None:
     own = {"workflows": [WORKFLOW], "queues": ["default"], "limit": 10}
     granted = as_json([{"key": "a", "place": 0, **BOUNDS}])
-    statement = sql.claim_granted(db.dialect, sql.mine(db.dialect, suspect=False))
+    statement = sql.claim_granted(db.dialect, sql.mine(db.dialect, suspect=False), ends=ends)
     db.rows(statement, granted=granted, worker=str(uuid4()), lease=30.0, **own)
 
 

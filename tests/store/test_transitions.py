@@ -87,6 +87,8 @@ paused_pausing            .         .         paused    .         .         .   
 paused_both               .         .         queued    .         .         .         .         .         .
 block                     .         .         blocked   .         .         .         .         .         .
 block_cancelling          .         .         cancelled .         .         .         .         .         .
+block_owing               .         .         queued    .         .         .         .         .         .
+block_owing_in_vain       .         .         blocked   .         .         .         .         .         .
 lost                      .         .         .         .         .         .         .         .         .
 suspend                   .         .         waiting   .         .         .         .         .         .
 suspend_reason            .         .         queued    .         .         .         .         .         .
@@ -123,6 +125,7 @@ reap_seen                 .         .         queued    .         .         .   
 reap_seen_other           .         .         .         .         .         .         .         .         .
 reap_guilty               .         .         blocked   .         .         .         .         .         .
 reap_guilty_cancelling    .         .         cancelled .         .         .         .         .         .
+reap_guilty_owing         .         .         blocked   .         .         .         .         .         .
 reap_worker               .         .         queued    .         .         .         .         .         .
 reap_worker_pausing       .         .         paused    .         .         .         .         .         .
 reap_worker_other         .         .         .         .         .         .         .         .         .
@@ -135,6 +138,9 @@ renew                     .         .         =         .         .         .   
 stale_renew               .         .         .         .         .         .         .         .         .
 cancel                    cancelled queued    =         queued    queued    cancelled .         .         .
 cancel_unclaimed          cancelled cancelled =         cancelled cancelled cancelled .         .         .
+cancel_owing              cancelled queued    =         queued    queued    queued    .         .         .
+cancel_owing_in_vain      cancelled queued    =         queued    queued    cancelled .         .         .
+cancel_owing_again        cancelled queued    .         queued    queued    cancelled .         .         .
 pause                     paused    paused    =         paused    .         .         .         .         .
 pause_cancelling          .         .         .         .         .         .         .         .         .
 resume                    .         .         .         .         queued    queued    .         queued    queued
@@ -143,6 +149,7 @@ resume_early              .         .         .         .         scheduled queu
 block_unknown             blocked   blocked   .         blocked   .         .         .         .         .
 block_unknown_not_due     .         blocked   .         .         .         .         .         .         .
 block_unknown_cancelling  cancelled cancelled .         cancelled .         .         .         .         .
+block_unknown_owing       blocked   blocked   .         blocked   .         .         .         .         .
 block_unknown_known       .         .         .         .         .         .         .         .         .
 unblock_known_code        .         .         .         .         .         queued    .         .         .
 unblock_known_same_code   .         .         .         .         .         .         .         .         .
@@ -180,6 +187,11 @@ def cancelling(status: str) -> dict[str, Any]:
 
 def pausing(status: str) -> dict[str, Any]:
     return {"pause_requested_at": timezone.now()}
+
+
+def in_vain(status: str) -> dict[str, Any]:
+    """Its code does not fit what there is to undo."""
+    return {"phase": Phase.COMPENSATING}
 
 
 def both(status: str) -> dict[str, Any]:
@@ -230,6 +242,20 @@ def writes(outcome: Outcome | None) -> Apply:
     return apply
 
 
+def owing(apply: Apply) -> Apply:
+    """Of a run that has done what a compensation would undo."""
+
+    def applied(db: Database, run: Run) -> object:
+        journal_row(run, replace(step_entry(), path="reserve", undo=True))
+        return apply(db, run)
+
+    return applied
+
+
+def cancels(db: Database, run: Run) -> object:
+    return transitions.cancel(db, [run.pk], Verb())
+
+
 def writes_stale(outcome: Outcome) -> Apply:
     def apply(db: Database, run: Run) -> object:
         return write_batch(db, [(stale(lease_of(run)), Write(entries(step_entry()), outcome=outcome))])
@@ -263,6 +289,7 @@ def unblocks(fingerprint: str, workflow: str = WORKFLOW, queue: str = "default")
 
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
+BLOCK = Blocked(BlockReason.DIVERGED, "changed", "new")
 OUTCOMES: dict[str, Outcome] = {
     "complete": Completed("1"),
     "fail": Failed(ERROR),
@@ -270,7 +297,7 @@ OUTCOMES: dict[str, Outcome] = {
     "cancelled": Cancelled(),
     "release": Released(),
     "paused": Paused(),
-    "block": Blocked(BlockReason.DIVERGED, "changed", "new"),
+    "block": BLOCK,
     "suspend": Suspended("sleep:nap", wake_after=3600),
     "retry": Retried(ERROR, 2, 3600),
 }
@@ -331,6 +358,7 @@ TRANSITIONS: dict[str, Transition] = {
     "reap_seen_other": Transition(reaps_seen_other, lapsed),
     "reap_guilty": Transition(reaps, guilty),
     "reap_guilty_cancelling": Transition(reaps, guilty_cancelling),
+    "reap_guilty_owing": Transition(owing(reaps), guilty_cancelling),
     "reap_worker": Transition(reaps_worker),
     "reap_worker_other": Transition(reaps_worker_other, lapsed),
     "reap_worker_guilty": Transition(reaps_worker, guilty),
@@ -339,12 +367,23 @@ TRANSITIONS: dict[str, Transition] = {
     "release_worker_other": Transition(lambda db, run: recovery.release_worker(db, uuid4()), lapsed),
     "renew": Transition(lambda db, run: recovery.renew(db, [lease_of(run)], lease=7200)),
     "stale_renew": Transition(lambda db, run: recovery.renew(db, [stale(lease_of(run))], lease=7200)),
-    "cancel": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=1)),
-    "cancel_unclaimed": Transition(lambda db, run: transitions.cancel(db, [run.pk], Verb()), constantly(claims=0)),
+    "block_owing": Transition(writes(replace(BLOCK, undoes=True)), cancelling),
+    "block_owing_in_vain": Transition(
+        writes(replace(BLOCK, undoes=True)), lambda status: {**cancelling(status), **in_vain(status)}
+    ),
+    "cancel": Transition(cancels, constantly(claims=1)),
+    "cancel_unclaimed": Transition(cancels, constantly(claims=0)),
+    "cancel_owing": Transition(owing(cancels), constantly(claims=1)),
+    "cancel_owing_in_vain": Transition(owing(cancels), lambda status: {"claims": 1, **in_vain(status)}),
+    "cancel_owing_again": Transition(owing(cancels), lambda status: {"claims": 1, **cancelling(status)}),
     "resume": Transition(lambda db, run: transitions.resume(db, [run.pk], Verb())),
     "block_unknown": Transition(lambda db, run: fitting.block_unknown(db, ["tests.other"], 10), due),
     "block_unknown_cancelling": Transition(
         lambda db, run: fitting.block_unknown(db, ["tests.other"], 10),
+        lambda status: {**due(status), **cancelling(status)},
+    ),
+    "block_unknown_owing": Transition(
+        owing(lambda db, run: fitting.block_unknown(db, ["tests.other"], 10)),
         lambda status: {**due(status), **cancelling(status)},
     ),
     "block_unknown_not_due": Transition(lambda db, run: fitting.block_unknown(db, ["tests.other"], 10)),
@@ -371,7 +410,7 @@ def test_the_table_holds_every_transition_and_every_status():
     assert {status for _, status in CELLS} == set(Status)
 
 
-@pytest.mark.behaviour("RUN-01c", "RUN-03b", "RUN-19c", "CANCEL-01h")
+@pytest.mark.behaviour("RUN-01c", "RUN-02c", "RUN-03b", "RUN-19c", "CANCEL-01h")
 @pytest.mark.parametrize(("name", "status"), CELLS)
 def test_transition(name: str, status: str):
     transition, expected = TRANSITIONS[name], CELLS[name, status]

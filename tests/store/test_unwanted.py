@@ -16,7 +16,7 @@ from django_durable.store.claiming import Claim
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.worker.loops.unwanted import Unwanted
-from tests.store.rows import child_entry, entries, fresh, journal_row, make_run, payload, running, status_of
+from tests.store.rows import PAST, at, child_entry, entries, fresh, journal_row, make_run, payload, running, status_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,8 +73,10 @@ def test_also_where_the_parent_is_over_by_then(db: PrivateDatabase):
         ("any/slow/one", {"detached": True}),
         ("any/slow/one/two", {}),
         ("any/slow/oneself", {}),
+        ("ANY/slow/one[0]", {}),
+        ("any/slow/one", {"cancel_requested_at": at(PAST)}),
     ],
-    ids=["winner", "detached", "deeper", "longer"],
+    ids=["winner", "detached", "deeper", "longer", "another case", "asked to stop"],
 )
 def test_others_live_on(db: PrivateDatabase, path: str, more: dict[str, object]):
     claim = running(db)

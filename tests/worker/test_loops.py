@@ -87,7 +87,6 @@ def test_a_loop_ticks_at_once_and_then_when_it_is_due(db: PrivateDatabase, trave
     assert seldom.ticks == 2
 
 
-@pytest.mark.behaviour("RUN-16c")
 def test_a_full_batch_asks_for_another_tick_at_once(db: PrivateDatabase) -> None:
     job = Job(10, 100, 100, 99)
     runner = LoopRunner(db, [job], batch=100)
@@ -206,6 +205,7 @@ def leased_by(run_id: UUID) -> UUID:
     return worker
 
 
+@pytest.mark.behaviour("RUN-16c")
 def test_sweep_wakes_what_nobody_woke(db: PrivateDatabase, queue: Heard) -> None:
     run, other = make_run("waiting", waiting_on="event:packed"), make_run("waiting", waiting_on="event:packed")
     for one in (run, other):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import pytest
 from pydantic import Field
 
-from django_durable import Context, durable_type
+from django_durable import Context, Event, Outcome, durable_type
+from django_durable.core.kinds.events import Answer
 from django_durable.core.payloads.codec import decode
-from django_durable.exceptions import InvalidInput
+from django_durable.exceptions import InvalidInput, StepFailed
 from django_durable.workflows.signature import Signature
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ class Address:
 
 class Opaque:
     pass
+
+
+@durable_type("tests.workflows.Parcel")
+@dataclass
+class Parcel:
+    event: Event
+    opaque: Opaque | None = None
 
 
 def order(ctx: Context, order_id: int, lines: list[dict[str, int]], day: date | None = None) -> None: ...
@@ -85,6 +94,29 @@ def test_dataclasses_and_classes_that_pydantic_does_not_know() -> None:
     assert written(classes, Address("High Street", 1)) == {"address": Address("High Street", 1)}
     assert problems(classes, "High Street")[0].startswith("address: ")
     assert problems(classes, Address("High Street", 1), 5)[0].startswith("opaque: ")
+
+
+def test_events_and_outcomes_are_values_like_others() -> None:
+    def takes(
+        ctx: Context, event: Event, several: list[Event] | None = None, outcome: Outcome | None = None
+    ) -> None: ...
+
+    answer = Answer(None, UUID(int=1), "wait")
+    event = Event("paid", 1, datetime(2024, 5, 1, tzinfo=UTC), _answer=answer)
+    failed = Outcome(False, error={"type": "E"}, failure=StepFailed("pay", 2, {"type": "E"}))
+    found = written(takes, event, [event], failed)
+    assert found == {"event": event, "several": [event], "outcome": failed}
+    assert found["event"]._answer.place == found["several"][0]._answer.place == "wait"
+    assert problems(takes, "paid")[0].startswith("event: ")
+    assert problems(takes, event, outcome=Outcome)[0].startswith("outcome: ")
+
+
+def test_a_dataclass_that_pydantic_can_make_nothing_of_is_taken_as_it_is() -> None:
+    def takes(ctx: Context, parcel: Parcel, count: int) -> None: ...
+
+    parcel = Parcel(Event("paid", 1, datetime(2024, 5, 1, tzinfo=UTC)))
+    assert written(takes, parcel, 1) == {"parcel": parcel, "count": 1}
+    assert problems(takes, parcel, "x")[0].startswith("count: ")
 
 
 def test_what_has_no_annotation_is_taken_as_it_is() -> None:

@@ -28,6 +28,10 @@ class Answered:
         at, response = self._given.get(place, (path, ""))
         return None if at == path else response
 
+    def response(self, place: str) -> str:
+        """The response that the event of ``place`` was given; it was."""
+        return self._given[place][1]
+
     def take(self, place: str, path: str, response: str) -> None:
         """The event of ``place`` is answered by the call at ``path``."""
         self._given[place] = path, response

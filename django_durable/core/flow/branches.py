@@ -56,7 +56,7 @@ def revisit_all(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
 
 
 def revisit_if_stopped(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
-    """A line that only replays comes by all branches, one after the other, and goes no further."""
+    """A line that only looks comes by all branches, and goes no further. Nor does one that lost."""
     if flow.is_stopped:
         yield from revisit_all(flow, branches)
         flow.end(Stopped())
@@ -136,7 +136,6 @@ class Branches:
     def _go_on(self, branch: Branch) -> Spawn:
         """Begin one anew that waited: it replays up to there."""
         self.waiting.remove(branch)
-        # The losers of the line that waited are no part of the one that begins now.
         absorb(self._flow, branch.part)
         return self._spawn(branch, True)
 

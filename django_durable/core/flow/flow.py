@@ -12,7 +12,7 @@ that run side by side in threads never write to the same flow.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NoReturn
 
@@ -20,7 +20,7 @@ from ...exceptions import ContextMisuse
 from ..journal.journal import Entry, Journal, Write
 from ..journal.outcomes import Blocked, Outcome, Stopped, Suspended
 from ..journal.paths import scopes_of
-from ..journal.states import BlockReason, EntryStatus, Kind
+from ..journal.states import UNNAMED, BlockReason, EntryStatus, Kind
 from ..payloads.codec import encode
 from ..retries import Retry
 from ..sizes import note_size
@@ -30,10 +30,11 @@ from .claimed import Claimed
 from .halting import reason_to_halt
 from .journal_bounds import JournalBounds
 from .lease import Lease
+from .losers import Losers
 from .redoing import Redoing
 from .run_info import RunInfo
 from .stepping import running_step
-from .undoing import Loser, Undo
+from .undoing import Undo
 
 
 class Flow:
@@ -48,6 +49,7 @@ class Flow:
         "claimed",
         "heeds_cancel",
         "is_closed",
+        "is_looking",
         "is_replaying",
         "journal",
         "lease",
@@ -87,21 +89,23 @@ class Flow:
         self.bounds: JournalBounds = parent.bounds if parent is not None else run.bounds(journal.size)
         self.redoing: Redoing = parent.redoing if parent is not None else Redoing(journal)
         self.answered: Answered = parent.answered if parent is not None else Answered(journal)
+        self.losers: Losers = parent.losers if parent is not None else Losers()
         self.misuse: ContextMisuse | None = None
         """What fails the run, whatever the workflow made of it and whatever else was recorded."""
         self.is_closed = False
         self.heeds_cancel: bool = parent.heeds_cancel if parent is not None else True
         """False while the run compensates: that a cancellation was asked for is a reason to, and not to stop."""
-        self.before_call: Callable[[str], None] | None = None
-        """What a driver has to say against the ``ctx`` call of this name, here and now; raises."""
+        self.before_call: Callable[[Flow, str], None] | None = None
+        """What a driver has to say against the ``ctx`` call of this name, here and now; raises. It is told of the flow
+        and knows none: what points at each other outlives the run until the garbage collector comes by."""
         self.claimed = Claimed()
         self.seen: set[str] = set()
         """Paths that this line, and the parts that it has absorbed, came to; one that ends with ``/`` or ``[`` stands
         for all that begin with it."""
         self.undos: list[Undo] = []
-        """What there is to undo: found by lines that only replay."""
-        self.losers: list[Loser] = []
-        """Branches that lost a race and are running still."""
+        """What there is to undo: found by lines that only look for it."""
+        self.is_looking: bool = parent.is_looking if parent is not None else False
+        """Whether this line only replays, for what there is to undo: it changes nothing of the journal."""
         self._parent = parent
         self._is_stopped = False
 
@@ -112,8 +116,13 @@ class Flow:
         return Flow(self.run, self.journal, self.lease, self.step_retry, self.random, f"{path}/", self)
 
     def stop(self) -> None:
-        """From here on this line, and every part of it, only replays: what is not journaled unwinds it."""
+        """From here on this line, and every part of it, begins nothing: what is not journaled unwinds it. The step that
+        is under way may journal its result: a branch that loses a race is stopped in the middle of its work."""
         self._is_stopped = True
+
+    def look(self) -> None:
+        """This line, which has not begun, and every part of it only replays: what is not journaled unwinds it."""
+        self._is_stopped = self.is_looking = True
 
     @property
     def is_stopped(self) -> bool:
@@ -132,7 +141,7 @@ class Flow:
                 f"ctx was used inside a step, at {name!r}. A step's function gets no ctx: call ctx from the workflow."
             )
         if self.before_call is not None:
-            self.before_call(name)
+            self.before_call(self, name)
         if self.outcome is not None or self.misuse is not None:
             raise Unwind
         if self.is_closed:
@@ -170,6 +179,8 @@ class Flow:
 
     def _taken_up(self, entry: Entry) -> Entry:
         """Changed code had passed this wait by, and this code waits for it again: from when it first did."""
+        if self.is_looking and entry.kind == Kind.STEP:
+            return entry
         if self.is_stopped:
             self.end(Stopped())
         entry = replace(entry, status=EntryStatus.WAITING)
@@ -183,7 +194,7 @@ class Flow:
     def unvisited(self, scope: str = "") -> list[str]:
         """What is journaled in ``scope`` and this replay did not come to: the code went another way before."""
         entries = self.journal.under(scope)
-        return [entry.path for entry in entries if entry.kind != Kind.UNDO and not self.has_seen(entry.path)]
+        return [entry.path for entry in entries if entry.kind not in UNNAMED and not self.has_seen(entry.path)]
 
     def encode(self, value: object, root: str) -> str:
         """``value`` as text within the run's limits; says in the log that it is large. Raises PayloadError."""
@@ -203,9 +214,18 @@ class Flow:
             self.end(reason)
 
     def record(self, entry: Entry) -> None:
-        """Journal ``entry`` with the next commit."""
+        """Journal ``entry`` with the next commit. A line that only looks has come to where the journal ends."""
+        if self.is_looking:
+            self.end(Stopped())
         self.journal.add(entry)
         self.pending.entries[entry.path] = entry
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Prune these entries with the next commit."""
+        if self.is_looking:
+            self.end(Stopped())
+        self.pending.forget(paths)
+        self.journal.forget(paths)
 
     def take_pending(self) -> Write:
         """What is to be committed now; the next commit starts empty."""

@@ -26,7 +26,8 @@ class JournalBounds:
     """With so many entries there may be something to say."""
 
     def __post_init__(self) -> None:
-        self.near = min((bound for bound in (self.warn, self.most) if bound is not None), default=inf)
+        warn, most = inf if self.warn is None else self.warn, inf if self.most is None else self.most
+        self.near = warn if warn < most else most
 
     def make_room(self, run_id: UUID, workflow: str, size: int) -> None:
         """There are ``size`` entries, and one is about to be added. Raises JournalFull."""

@@ -1,5 +1,7 @@
-"""What a part leaves to the line around it once its code is over: what it did, what of that may have to be undone, and
-branches that lost a race in it and are running still."""
+"""What a part leaves to the line around it once its code is over: what it did, and what of that may have to be undone.
+
+A branch that lost a race is such a part too, and the line around it may be over long before it is.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,11 @@ def take_undos(flow: Flow, part: Flow) -> None:
     if not flow.has_seen(part.scope):
         flow.seen |= part.seen
     flow.undos += part.undos
-    flow.losers += part.losers
 
 
 def take_losers(flow: Flow, most: int) -> Decisions[None]:
     """Take over what losers have done that were running and have ended, and wait until no more than ``most`` run."""
-    while running := [loser.running for loser in flow.losers]:
+    while running := flow.losers.left_to(flow):
         ended = yield AwaitBranch(running, 0.0 if len(running) <= most else None)
         if ended is None:
             return
@@ -34,12 +35,7 @@ def take_losers(flow: Flow, most: int) -> Decisions[None]:
 
 
 def _take_loser(flow: Flow, line: Flow) -> None:
-    loser = next(loser for loser in flow.losers if loser.running is line)
-    flow.losers.remove(loser)
     absorb(flow, line)
-    abandon(flow, loser.path, anew=True)
-
-
-def has_loser_running(flow: Flow, path: str) -> bool:
-    """Whether a branch that lost a race in the scope ``path``, which is over, may still journal something there."""
-    return any(loser.path.startswith(f"{path}/") for loser in flow.losers)
+    abandon(flow, flow.losers.path_of(line), anew=True)
+    # Last: until then it may have left something that is not written.
+    flow.losers.remove(line)

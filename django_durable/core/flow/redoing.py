@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..journal.journal import Journal
+from ..journal.losers import is_lost
 from ..journal.states import EntryStatus, Kind
 from .undoing import UNDO
 
@@ -17,8 +18,10 @@ class Redoing:
         self._paths: list[str] | None = None
 
     def is_due_in(self, scope: str) -> bool:
-        """Whether a step in ``scope`` is to be done again, and was not yet."""
-        return any(path.startswith(scope) and not self._is_done(path) for path in self._all())
+        """Whether a step in ``scope`` is to be done again, and was not yet. Nobody comes to those of a branch that has
+        lost its race meanwhile."""
+        due = (path for path in self._all() if path.startswith(scope) and not self._is_done(path))
+        return any(not is_lost(path, self._journal.find) for path in due)
 
     def _all(self) -> list[str]:
         # Once for each attempt: as a rule there are none, and every scope that is over asks.

@@ -25,6 +25,7 @@ class RunInfo:
     lease_margin: float = 0.0
     warn_entries: int | None = None
     max_entries: int | None = None
+    is_fork: bool = False
 
     def bounds(self, size: int) -> JournalBounds:
         """What bounds its journal, which has ``size`` entries to begin with."""

@@ -54,8 +54,10 @@ def _is_ordinary(error: BaseException) -> bool:
 def revisit(flow: Flow, path: str, body: Body) -> Decisions[None]:
     """Come by a scope that is over, and whose end stands. Its code runs again where the line only replays to see what
     there is to undo, and where a step of it was undone before the run was resumed."""
-    if flow.is_stopped and flow.may_undo(path):
-        yield from replay(flow, flow.part(path), body)
+    if flow.is_looking and flow.may_undo(path):
+        part = flow.part(path)
+        yield from look(flow, part, body)
+        take_undos(flow, part)
         return
     flow.seen.add(f"{path}/")
     if not flow.is_stopped and flow.redoing.is_due_in(f"{path}/"):
@@ -65,15 +67,14 @@ def revisit(flow: Flow, path: str, body: Body) -> Decisions[None]:
             raise performed.error
 
 
-def replay(flow: Flow, part: Flow, body: Body) -> Decisions[None]:
-    """Run ``body`` as far as the journal goes and no further, for the compensations that it names.
+def look(flow: Flow, part: Flow, body: Body) -> Decisions[None]:
+    """Run ``body`` as far as the journal goes and no further, for the compensations that it names: ``part`` has them.
 
     How the code ends is of no matter, be it the misuse that the run fails for: whoever wants all that was done to be
-    undone looks whether the replay has come by it.
+    undone looks whether the replay has come by it. The ``flow`` ends where the code does not fit the journal.
     """
-    part.stop()
+    part.look()
     performed = yield Enter(part, body)
-    take_undos(flow, part)
     if part.outcome is not None and not isinstance(part.outcome, Suspended | Stopped):
         flow.end(part.outcome)
     if isinstance(performed, Raised) and isinstance(performed.error, PayloadUndecodable):

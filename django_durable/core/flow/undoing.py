@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..retries import Retry
-
-if TYPE_CHECKING:
-    from .flow import Flow
 
 UNDO = "%undo"
 """Ends the path of a compensation. Escaped names never hold a bare "%"."""
@@ -24,12 +21,3 @@ class Undo:
     fn: Callable[[Any], Any]
     value: str
     retry: Retry
-
-
-@dataclass(slots=True, frozen=True)
-class Loser:
-    """A branch that lost a race, and whose code is running still, in the line ``running``. What it has done the journal
-    knows."""
-
-    path: str
-    running: Flow

@@ -12,6 +12,8 @@ JOURNALED = (StepFailed, ChildFailed, BlockFailed, BranchesFailed, EventTimeout,
 
 def place_of(error: BaseException) -> str | None:
     """The path of the entry that says so; None for what the journal does not have."""
+    if _is_another_run_s(error):
+        return None
     match error:
         case StepFailed() | ChildFailed():
             return error.step
@@ -19,6 +21,11 @@ def place_of(error: BaseException) -> str | None:
             return error.path
         case _:
             return None
+
+
+def _is_another_run_s(error: BaseException) -> bool:
+    """Whether it came in as data: this run may have an entry at the same path, which has nothing to do with it."""
+    return isinstance(error, StepFailed | BlockFailed) and error.run_id is not None
 
 
 def made_of(error: BaseException) -> Iterator[BaseException]:
@@ -49,6 +56,8 @@ def culprits_of(error: BaseException) -> list[str]:
 
 def _paths_of(error: BaseException) -> list[str]:
     """Those of what failed in a scope come before that of the scope."""
+    if _is_another_run_s(error):
+        return []
     match error:
         case BranchesFailed():
             inside = [path for told in error.errors.values() for path in told.get("culprits", [])]

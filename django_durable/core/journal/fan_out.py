@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from ..payloads.codec import decode, encode
-from .digests import Digests, difference
+from .digests import Digests
 from .journal import Entry, Journal
 from .states import TERMINAL
 
@@ -29,25 +29,30 @@ class Progress:
     """Up to which item children were started."""
     again: tuple[int, ...] = ()
     """Those before it whose children are to be started anew."""
-    digests: Digests = ""
-    """By which the items are known again."""
+    digests: Digests | None = None
+    """By which the items are known again. None: of them only the count is known."""
 
     @classmethod
     def of(cls, value: str | None) -> Progress:
-        started, count, *more = decode(cast(str, value))
-        again = more[0] if more else ()
-        return cls(count, started, tuple(again), more[1] if len(more) > 1 else "")
+        told = decode(cast(str, value))
+        digests = told.get("digests")
+        again = tuple(told.get("again", ()))
+        return cls(told["count"], told["started"], again, None if digests is None else Digests(**digests))
 
     @property
     def value(self) -> str:
-        more = [list(self.again), self.digests] if self.digests else [list(self.again)] if self.again else []
-        return encode([self.started, self.count, *more])
+        told: dict[str, Any] = {"started": self.started, "count": self.count}
+        if self.again:
+            told["again"] = list(self.again)
+        if self.digests is not None:
+            told["digests"] = self.digests.data
+        return encode(told)
 
-    def difference(self, path: str, now: Progress) -> str:
-        """What is to be said where the map at ``path``, begun with this, is given other items ``now``."""
-        if self.count != now.count:
-            return f"{path!r} was begun with {self.count} items, but the code now gives it {now.count}."
-        return difference(path, self.digests, now.digests)
+    def difference(self, path: str, items: Sequence[Any]) -> str:
+        """What is to be said where the map at ``path``, begun with this, is given other ``items`` now."""
+        if self.count != len(items):
+            return f"{path!r} was begun with {self.count} items, but the code now gives it {len(items)}."
+        return "" if self.digests is None else self.digests.difference(path, items)
 
     @property
     def left(self) -> list[int]:
@@ -118,6 +123,12 @@ def started_anew(value: str, forgotten: Collection[int]) -> str:
     """The ``value`` of a map whose children at these items have been forgotten, so that it starts others for them."""
     progress = Progress.of(value)
     return replace(progress, again=tuple(sorted({*forgotten, *progress.again}))).value
+
+
+def of_another_run(value: str | None) -> str:
+    """The ``value`` of a map in the journal that another run begins with. Its items may hold what only the old run was:
+    its id, what it drew, events that were sent to it. Of them nothing but their number is known."""
+    return replace(Progress.of(value), digests=None).value
 
 
 def with_only(value: str, kept: Collection[int]) -> str:

@@ -42,6 +42,8 @@ class Entry:
     """Whether a compensation was given: it has to be found again, should the run fail."""
     seconds: float | None = None
     """How long the last attempt of a step took; kept to date its beginning by the database's clock."""
+    max_attempts: int | None = None
+    """Of a step that has failed just now, to be told and not stored: how many its policy gives it."""
 
     @property
     def is_wait(self) -> bool:

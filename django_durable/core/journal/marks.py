@@ -6,16 +6,14 @@ be undone all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import cast
 
 from ..payloads.codec import decode
 from .journal import Entry, Journal
-from .losers import is_lost, winners
+from .losers import Find, is_lost
 from .paths import above
 from .states import EntryStatus, Kind
-
-Find = Callable[[str], Entry | None]
 
 
 def made_to_stand(marks: Iterable[Entry]) -> set[str]:
@@ -45,9 +43,8 @@ def marks_at_stake(entries: Iterable[Entry], find: Find) -> list[tuple[Entry, st
 
 def standing_in_branches(journal: Journal) -> set[str]:
     """The steps that stand where the run ends while races are open: of each branch those before its last mark."""
-    won = winners(journal.races())
     standing: set[str] = set()
     for mark, branch in marks_at_stake(journal.under(""), journal.find):
-        if not is_lost(mark.path, won):
+        if not is_lost(mark.path, journal.find):
             standing |= {path for path in made_to_stand([mark]) if path.startswith(branch)}
     return standing

@@ -75,11 +75,13 @@ class Cancelled:
 
 @dataclass(slots=True, frozen=True)
 class Blocked:
-    """Something is wrong with the deployment; ``text`` is for people, ``reason`` for programs."""
+    """Something is wrong with the deployment; ``text`` is for people, ``reason`` for programs. ``undoes``: as that of
+    ``Completed``."""
 
     reason: BlockReason
     text: str
     fingerprint: str = ""
+    undoes: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -113,5 +115,5 @@ def together(waits: Sequence[Suspended], waiting_on: str) -> Suspended:
         waiting_on,
         min((wait.wake_at for wait in waits if wait.wake_at is not None), default=None),
         min((wait.wake_after for wait in waits if wait.wake_after is not None), default=None),
-        tuple(path for wait in waits for path in wait.paths),
+        tuple(dict.fromkeys(path for wait in waits for path in wait.paths)),
     )

@@ -62,6 +62,10 @@ class Kind(StrEnum):
     """The version of a piece of code that this run goes by."""
 
 
+UNNAMED = frozenset({Kind.VALUE, Kind.UNDO})
+"""Entries that no call of the code gives a name: passing them by leaves no work out, and could not be explained."""
+
+
 class EntryStatus(StrEnum):
     """How far a journal entry has come. The ``waiting`` entries of a waiting run are what it waits for, all of them."""
 

@@ -1,18 +1,22 @@
-"""Undoing, last first: each compensation is a journal entry beside its step, with attempts and retries of its own."""
+"""Undoing, last first: each compensation is a journal entry beside its step, with attempts and retries of its own.
+
+Whatever is due at a moment is undone in one order, that in which the steps were journaled, backwards: in whichever
+line they were done, and whether that one lost a race or not.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...exceptions import StepFailed
 from ..flow.effects import Decisions
 from ..flow.flow import Flow
 from ..flow.parts import take_losers
-from ..flow.scopes import Body, replay
+from ..flow.scopes import Body, look
 from ..flow.undoing import UNDO, Undo
-from ..journal.losers import is_lost, winners
+from ..journal.losers import is_lost
 from ..journal.marks import standing_in_branches
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
@@ -25,53 +29,39 @@ logger = logging.getLogger("django_durable.workflow")
 SETTLED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
 
 
-def owes(flow: Flow, path: str = "") -> bool:
-    """Whether something in the scope ``path`` (default: the run) has been done that a compensation would undo."""
-    return bool(_owed(flow, f"{path}/" if path else ""))
+def owes(flow: Flow) -> bool:
+    """Whether something has been done that a compensation would undo."""
+    return bool(owed_in(flow))
 
 
-def owes_losers(flow: Flow, path: str = "") -> bool:
-    """Whether that is so in a branch that lost a race in there: that is due whatever becomes of the run."""
-    scope = f"{path}/" if path else ""
-    return bool(_owed_by_losers(flow, scope, winners(flow.journal.under(scope) if path else flow.journal.races())))
+def owes_losers(flow: Flow) -> bool:
+    """Whether that is so in a branch that lost a race: that is due whatever becomes of the run."""
+    # Most runs have no race: their journals are not looked through.
+    return bool(flow.journal.races()) and any(is_lost(path, flow.journal.find) for path in owed_in(flow))
 
 
-def _owed_by_losers(flow: Flow, scope: str, won: Mapping[str, str]) -> list[str]:
-    return [path for path in _owed(flow, scope) if is_lost(path, won)] if won else []
-
-
-def _owed(flow: Flow, scope: str) -> list[str]:
-    entries = flow.journal.under(scope)
+def owed_in(flow: Flow, path: str = "") -> list[str]:
+    """The steps in the scope ``path`` (default: the run) that are done, and that a compensation would undo."""
+    entries = flow.journal.under(f"{path}/" if path else "")
     undone = {entry.path.removesuffix(UNDO) for entry in entries if entry.kind == Kind.UNDO and entry.status in SETTLED}
     return [entry.path for entry in entries if entry.undo and entry.path not in undone]
 
 
 def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """Find by a replay what there is to undo, and undo it. The errors of those that failed, by their steps' paths."""
-    undos = yield from find_undos(flow, body)
-    won, standing = winners(flow.journal.races()), standing_in_branches(flow.journal)
-    owed = [undo for undo in undos if not (undo.path in standing or is_lost(undo.path, won))]
-    errors = yield from compensate(flow, owed)
-    return errors | (yield from compensate(flow, [undo for undo in undos if is_lost(undo.path, won)]))
+    return (yield from compensate(flow, (yield from find_undos(flow, body))))
 
 
 def undo_losers(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     """As ``undo_run``, of what was done in branches that lost a race; everything else stands."""
-    probe = yield from _come_by(flow, body)
-    won = winners(flow.journal.races())
-    _require(flow, probe, _owed_by_losers(flow, "", won))
-    return (yield from compensate(flow, [undo for undo in probe.undos if is_lost(undo.path, won)]))
+    undos = yield from _find(flow, {"": body}, lambda path: is_lost(path, flow.journal.find))
+    return (yield from compensate(flow, undos))
 
 
-def undo_losers_in(flow: Flow, path: str, body: Body) -> Decisions[None]:
-    """As ``undo_losers``, of what was done in the scope ``path``, whose code is ``body`` and is over."""
-    probe = flow.part(path)
-    yield from replay(flow, probe, body)
-    # Nobody but this call asks the line, which goes on, for what it has found.
-    flow.undos = []
-    won = winners(flow.journal.under(probe.scope))
-    _require(flow, probe, _owed_by_losers(flow, probe.scope, won))
-    yield from compensate(flow, [undo for undo in probe.undos if is_lost(undo.path, won)])
+def undo_losers_in(flow: Flow, bodies: Mapping[str, Body]) -> Decisions[None]:
+    """As ``undo_losers``, of what was done in these scopes, which are over: their code by their paths."""
+    undos = yield from _find(flow, bodies, lambda path: is_lost(path, flow.journal.find))
+    yield from compensate(flow, undos)
 
 
 def settle_losers(flow: Flow, body: Body) -> Decisions[None]:
@@ -82,26 +72,32 @@ def settle_losers(flow: Flow, body: Body) -> Decisions[None]:
 
 
 def find_undos(flow: Flow, body: Body) -> Decisions[list[Undo]]:
-    """Replay ``body`` for the compensations of what it did. Ends as blocked where something is not come by."""
-    probe = yield from _come_by(flow, body)
-    _require(flow, probe, _owed(flow, ""))
-    return probe.undos
+    """Replay ``body`` for the compensations of what it did. Ends as blocked where the code does not name one."""
+    standing = standing_in_branches(flow.journal)
+    return (yield from _find(flow, {"": body}, lambda path: path not in standing))
 
 
-def _come_by(flow: Flow, body: Body) -> Decisions[Flow]:
-    """The line of a replay of ``body``. A line that ends has left some of this with the flow; all of it is found."""
-    probe = flow.part("")
-    probe.scope = ""
-    yield from replay(flow, probe, body)
-    return probe
+def _find(flow: Flow, bodies: Mapping[str, Body], is_due: Callable[[str], bool]) -> Decisions[list[Undo]]:
+    """The compensations of what is due in these scopes: those too that are through, as their errors are to be told."""
+    undos: list[Undo] = []
+    for path, body in bodies.items():
+        probe = flow.part(path)
+        if not path:
+            probe.scope = ""
+        yield from look(flow, probe, body)
+        _require(flow, probe, [owed for owed in owed_in(flow, path) if is_due(owed)])
+        undos += [undo for undo in probe.undos if is_due(undo.path)]
+    return undos
 
 
 def _require(flow: Flow, probe: Flow, owed: Sequence[str]) -> None:
-    """What is to be undone and the replay has not come by cannot be undone by this code."""
+    """What is to be undone and the replay has found no compensation for cannot be undone by this code."""
+    found = {undo.path for undo in probe.undos}
     for path in owed:
-        if not probe.has_seen(path):
-            text = f"Step {path!r} has to be undone, but the code does not come to it any more."
-            flow.end(Blocked(BlockReason.DIVERGED, text))
+        if path not in found:
+            has_come = probe.has_seen(path)
+            lack = "the code gives it no compensation any more" if has_come else "the code does not come to it any more"
+            flow.end(Blocked(BlockReason.DIVERGED, f"Step {path!r} has to be undone, but {lack}."))
 
 
 def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:

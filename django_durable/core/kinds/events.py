@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from ...exceptions import ContextMisuse, EventTimeout
@@ -16,7 +17,7 @@ from ..journal.inbox import SentEvent
 from ..journal.journal import Entry
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
-from ..names import check_name, fit_path
+from ..names import check_name, fit_path, keyed_path
 from ..payloads.codec import decode, encode
 from ..payloads.tags import register_tag
 from .sleeps import seconds_of
@@ -25,6 +26,8 @@ MISSING: Any = object()
 
 ANSWER = "%answer"
 """In the paths of answers. Escaped names never hold a bare "%"."""
+ANSWER_MAX = 40
+"""Characters that may tell in such a path which event was answered; of a longer place there is a hash."""
 EVENT = "%event["
 """In the places of events that were taken by a wait for several."""
 
@@ -35,6 +38,9 @@ class Event:
 
     A value that can be stored: a branch may return it, and it may be answered then too.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"arbitrary_types_allowed": True}
+    """For who annotates an input with it: pydantic cannot look into the answer."""
 
     name: str
     payload: Any
@@ -71,9 +77,10 @@ class Answer:
         flow.require_open(f"{event.name}.complete")
         text = flow.encode(response, f"response to event {event.name!r}")
         # In the scope that answers, not in that of the wait: a replay that passes by the one is not to miss it there.
-        path = fit_path(f"{flow.scope}{ANSWER}[{flow.claimed.count(ANSWER)}]")
+        path = _answer_path(flow.scope, self.place)
+        is_again = flow.claimed.count(path) > 1
         with flow.answered.mutex:
-            given = flow.answered.elsewhere(self.place, path)
+            given = flow.answered.response(self.place) if is_again else flow.answered.elsewhere(self.place, path)
             if given not in (None, text):
                 raise ContextMisuse(f"Event {event.name!r} was answered already, with another response.")
             if given is None:
@@ -86,6 +93,14 @@ class Answer:
             flow.require_live()
             flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self.place))
             flow.pending.answers[self.place] = text
+
+
+def _answer_path(scope: str, place: str) -> str:
+    """By the event, and not by how many were answered before: changed code may answer others, and in another order."""
+    name = place.removeprefix(scope) if place.startswith(scope) else f"/{place}"
+    # With what is escaped in it a long one may not fit behind the scope.
+    short = name if len(name) <= ANSWER_MAX else hashlib.sha256(name.encode()).hexdigest()[:32]
+    return keyed_path(f"{scope}{ANSWER}", short)
 
 
 def _has_taken(flow: Flow, place: str, event: Event) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -12,9 +12,10 @@ from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.scopes import enter, revisit
 from ..journal.journal import Entry
+from ..journal.outcomes import Stopped
 from ..journal.states import EntryStatus, Kind
 from ..names import fit_path
-from ..payloads.codec import decode, encode
+from ..payloads.codec import decode, encode, first_of, items_of
 from .compensation import undo_losers_in
 from .turns import TURN, Kept, journaled_turns, turn_path
 
@@ -49,17 +50,16 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
     """
     _check(path, turn, history, max_iterations)
     flow.claimed.claim_indexes(path)
-    if not flow.is_stopped:
+    entry = flow.find(path, Kind.LOOP)
+    if flow.is_looking:
+        yield from _look_through(flow, path, turn, entry)
+    else:
         # All turns, also those to come: what each of them came to need not be kept. A replay that looks for what there
         # is to undo has to say which steps it came to.
         flow.seen.add(f"{path}[")
-    entry = flow.find(path, Kind.LOOP)
-    if entry is None:
-        flow.require_live()
-        entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, 0, state))
-        flow.record(entry)
-    if flow.is_stopped or flow.redoing.is_due_in(f"{path}["):
-        yield from _come_by_turns(flow, path, turn)
+        if flow.redoing.is_due_in(f"{path}["):
+            yield from _come_by_turns(flow, path, turn)
+    entry = entry or _begun(flow, path, state)
     if entry.status == EntryStatus.OPEN:
         entry = yield from _go_on(flow, path, turn, entry, history, max_iterations)
     if entry.status == EntryStatus.FAILED:
@@ -75,6 +75,13 @@ def _check(path: str, turn: Any, history: Any, most: Any) -> None:
             raise TypeError(f"{what} of loop {path!r} must be an integer of at least {least}, not {number!r}.")
 
 
+def _begun(flow: Flow, path: str, state: Any) -> Entry:
+    flow.require_live()
+    entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, 0, state))
+    flow.record(entry)
+    return entry
+
+
 def _state(flow: Flow, path: str, number: int, state: Any, since: int = 0) -> str:
     return flow.encode([number, state, since] if since else [number, state], f"state of loop {path!r}")
 
@@ -85,10 +92,15 @@ def position(value: str) -> tuple[int, Any, int]:
     return number, state, since[0] if since else 0
 
 
+def present_turn(value: str) -> int:
+    """The number of the turn that comes next, whatever its state is."""
+    return cast(int, first_of(value))
+
+
 def limited_anew(value: str) -> str:
     """The ``value`` of a loop that may take ``max_iterations`` turns from here on."""
-    number, state, _ = position(value)
-    return encode([number, state, number])
+    number, state, *_ = items_of(value)
+    return f"[{number},{state},{number}]"
 
 
 def rewound(loop: Entry, number: int, beginning: Entry | None) -> str | None:
@@ -96,7 +108,7 @@ def rewound(loop: Entry, number: int, beginning: Entry | None) -> str | None:
     any more in what state."""
     if beginning is not None:
         return beginning.value
-    is_there = loop.status != EntryStatus.SUCCEEDED and position(cast(str, loop.value))[0] == number
+    is_there = loop.status != EntryStatus.SUCCEEDED and present_turn(cast(str, loop.value)) == number
     return loop.value if is_there else None
 
 
@@ -122,6 +134,11 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
         number += 1
         if isinstance(performed.value, Break):
             value = flow.encode(performed.value.value, f"value of loop {path!r}")
+            if _tells_of(value, inside):
+                # Should the run fail for that and be resumed, it goes on in this turn.
+                last = turn_path(path, number - 1) + TURN
+                flow.record(Entry(last, Kind.LOOP, EntryStatus.SUCCEEDED, value=entry.value))
+                kept.hold(number - 1)
             kept.prune(flow, 0)
             return (yield from _end(flow, Entry(path, Kind.LOOP, EntryStatus.SUCCEEDED, value=value)))
         state = _next_state(path, performed.value)
@@ -140,6 +157,11 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
             yield from _undo_losers(flow, path, turn, kept)
         kept.prune(flow, history)
     return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
+
+
+def _tells_of(value: str, inside: Sequence[Entry]) -> bool:
+    """Whether the encoded ``value`` has the failure of one of these entries, as an ``Outcome`` has."""
+    return any(entry.status == EntryStatus.FAILED and encode(entry.path) in value for entry in inside)
 
 
 def _end(flow: Flow, entry: Entry) -> Decisions[Entry]:
@@ -177,12 +199,29 @@ def _come_by_turns(flow: Flow, path: str, turn: Turn) -> Decisions[None]:
             yield from revisit(flow, its_path, _as_begun(turn, entry))
 
 
+def _look_through(flow: Flow, path: str, turn: Turn, loop: Entry | None) -> Decisions[None]:
+    """Come by all that is journaled of the loop, and no further where that is not its end.
+
+    The code of the present turn may be over: as long as that is not stored, nothing that comes after it is, but where
+    it has raised.
+    """
+    yield from _come_by_turns(flow, path, turn)
+    if loop is None or loop.status != EntryStatus.OPEN:
+        return
+    number, state, _ = position(cast(str, loop.value))
+    if flow.journal.under(f"{turn_path(path, number)}/"):
+        performed = yield from enter(flow, turn_path(path, number), _with_state(turn, state))
+        if isinstance(performed, Raised):
+            raise _raisable(path, performed.error)
+    flow.end(Stopped())
+
+
 def _undo_losers(flow: Flow, path: str, turn: Turn, kept: Kept) -> Decisions[None]:
     """Undo what losers of races in turns that are over have done: else an endless loop would keep all these turns."""
-    for number in kept.take_lost():
-        its_path = turn_path(path, number)
-        yield from undo_losers_in(flow, its_path, _as_begun(turn, cast(Entry, flow.journal.find(its_path + TURN))))
-        kept.take(flow, number)
+    scopes = [turn_path(path, number) for number in kept.lost]
+    begun = {scope: cast(Entry, flow.journal.find(scope + TURN)) for scope in scopes}
+    yield from undo_losers_in(flow, {scope: _as_begun(turn, beginning) for scope, beginning in begun.items()})
+    kept.give_lost()
 
 
 def _as_begun(turn: Turn, beginning: Entry) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ...exceptions import JoinError
+from ...exceptions import JoinError, PayloadUndecodable
 from ..flow.branches import Branch, Branches, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
@@ -110,6 +110,8 @@ def _in_brief(entry: Entry) -> Entry:
     if entry.error is None or len(entry.error) <= ERROR_MAX:
         return entry
     status, error = decode(entry.error)
+    # What made the child fail is found in its own journal; here it would be as long as that has entries.
+    error.pop("culprits", None)
     return replace(entry, error=encode([status, in_brief(error, ERROR_MAX)]))
 
 
@@ -160,20 +162,17 @@ def _found(flow: Flow, path: str, items: Sequence[Any], max_parallel: Any) -> En
     fit_path(item_path(path, len(items)))
     flow.seen.add(f"{path}[")
     entry = flow.find(path, Kind.MAP)
-    if entry is not None and (text := Progress.of(entry.value).difference(path, _progress(items))):
+    if entry is not None and (text := Progress.of(entry.value).difference(path, items)):
         flow.end(Blocked(BlockReason.DIVERGED, text))
     return entry
 
 
 def _begun(flow: Flow, path: str, items: Sequence[Any]) -> Entry:
     flow.require_live()
-    entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=_progress(items).value)
+    progress = Progress(len(items), digests=digests_of(items))
+    entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=progress.value)
     flow.record(entry)
     return entry
-
-
-def _progress(items: Sequence[Any]) -> Progress:
-    return Progress(len(items), digests=digests_of(items))
 
 
 def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry]:
@@ -187,4 +186,9 @@ def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry
 def _results(flow: Flow, entry: Entry, count: int) -> list[Any]:
     if entry.status == EntryStatus.FAILED:
         raise JoinError(entry.path, decode(cast(str, entry.error)))
-    return [decode(cast(str, item.value)) for item in item_entries(flow.journal, entry.path, count) if item is not None]
+    results = []
+    for index, item in enumerate(item_entries(flow.journal, entry.path, count)):
+        if item is None:
+            raise PayloadUndecodable(f"item {index} of map {entry.path!r} is not in the journal")
+        results.append(decode(cast(str, item.value)))
+    return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ...exceptions import PayloadError, RaceError
@@ -11,12 +12,13 @@ from ..flow.branches import Branch, Branches, revisit_all, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.parts import absorb
-from ..flow.scopes import Body, revisit
-from ..flow.undoing import Loser
+from ..flow.scopes import Body, enter, revisit
 from ..journal.journal import Entry
+from ..journal.losers import winner_of
+from ..journal.outcomes import Stopped
 from ..journal.states import EntryStatus, Kind
 from ..payloads.briefly import encode_failures
-from ..payloads.codec import decode
+from ..payloads.codec import decode, encode
 from .branching import branches_of, names_of, require_same
 from .checkpoints import take_marks
 from .error_data import described
@@ -35,8 +37,12 @@ def race(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[tuple[s
         entry = yield from _run(flow, path, branches, entry)
     elif entry.status == EntryStatus.FAILED:
         yield from revisit_all(flow, branches)
+    elif _is_to_win_again(entry) and not flow.is_looking:
+        entry = yield from _win_again(flow, path, branches, entry)
     else:
-        yield from _come_by(flow, branches, decode(cast(str, entry.value))[0])
+        yield from _come_by(flow, branches, winner_of(entry))
+    if _is_to_win_again(entry):
+        flow.end(Stopped())
     if entry.status == EntryStatus.FAILED:
         raise RaceError(path, decode(cast(str, entry.error)))
     winner, value = decode(cast(str, entry.value))
@@ -45,18 +51,42 @@ def race(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[tuple[s
 
 def _require_same(flow: Flow, path: str, entry: Entry, branches: list[Branch]) -> None:
     """A race that was decided goes on with its winner; the others may have come and gone."""
-    journaled = decode(cast(str, entry.value))
-    if entry.status != EntryStatus.SUCCEEDED or journaled[0] not in {branch.name for branch in branches}:
-        require_same(flow, path, journaled[:1] if entry.status == EntryStatus.SUCCEEDED else journaled, branches)
+    if entry.status != EntryStatus.SUCCEEDED:
+        require_same(flow, path, decode(cast(str, entry.value)), branches)
+    elif (winner := winner_of(entry)) is not None and winner not in {branch.name for branch in branches}:
+        require_same(flow, path, [winner], branches)
 
 
-def _come_by(flow: Flow, branches: list[Branch], winner: str) -> Decisions[None]:
+def _come_by(flow: Flow, branches: list[Branch], winner: str | None) -> Decisions[None]:
     for branch in branches:
         # A loser has nothing to say any more, but to whoever looks for what there is to undo.
-        if branch.name == winner or flow.is_stopped:
+        if branch.name == winner or flow.is_looking:
             yield from revisit(flow, branch.path, branch.body)
         else:
             flow.seen.add(f"{branch.path}/")
+
+
+def _is_to_win_again(entry: Entry) -> bool:
+    """Whether what the winner had returned was made of a failure that is to be tried again: the journal keeps its name,
+    and no result (``core.reopening``)."""
+    return entry.status == EntryStatus.SUCCEEDED and entry.value == encode([winner_of(entry)])
+
+
+def _win_again(flow: Flow, path: str, branches: list[Branch], entry: Entry) -> Decisions[Entry]:
+    """The losers stay what they are, and what they did stays undone: they would not have waited so long."""
+    winner = next(branch for branch in branches if branch.name == winner_of(entry))
+    flow.seen.update(f"{branch.path}/" for branch in branches if branch is not winner)
+    performed = yield from enter(flow, winner.path, winner.body)
+    if isinstance(performed, Raised):
+        return (yield from _fail(flow, path, branches, {winner.name: described(performed.error)}))
+    try:
+        value = flow.encode([winner.name, performed.value], f"result of {path!r}")
+    except PayloadError as error:
+        return (yield from _fail(flow, path, branches, {winner.name: described(error)}))
+    entry = replace(entry, value=value)
+    flow.record(entry)
+    yield Persist()
+    return entry
 
 
 def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[Entry]:
@@ -113,4 +143,5 @@ def _leave_behind(flow: Flow, over: Sequence[Branch], running: Sequence[Branch])
     for branch in (*over, *running):
         flow.seen.add(f"{branch.path}/")
         abandon(flow, branch.path)
-    flow.losers += [Loser(branch.path, branch.part) for branch in running]
+    for branch in running:
+        flow.losers.add(branch.path, branch.part)

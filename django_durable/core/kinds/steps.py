@@ -91,13 +91,16 @@ def step(
             return decode(cast(str, entry.value))
         if entry.status == EntryStatus.FAILED:
             raise failure(entry)
-        if entry.wake_at is not None and flow.journal.now() < entry.wake_at:
+        if flow.is_looking and entry.value is not None:
+            # It was undone, to be done again, and what came after it was built on what it had returned before.
+            return decode(entry.value)
+        if _is_early(flow, entry):
             flow.suspend(entry)
     if not callable(fn):
         raise TypeError(f"Step {path!r} takes a function and its arguments, not {fn!r}.")
     if options.compensate is not None:
         fit_path(path + UNDO)
-    attempt = entry.attempts + 1 if entry else 1
+    attempt, before = (entry.attempts + 1, entry.value) if entry else (1, None)
     while True:
         flow.require_live()
         settle = partial(_settled, flow, path, kind, attempt, options) if options.atomic else None
@@ -115,6 +118,7 @@ def step(
                 return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
         raised = cast(Raised, performed)
         entry = after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
+        entry.value = before
         flow.record(entry)
         if entry.status == EntryStatus.RETRYING and entry.wake_after:
             flow.suspend(entry)
@@ -124,8 +128,14 @@ def step(
         attempt += 1
 
 
+def _is_early(flow: Flow, entry: Entry) -> bool:
+    """Whether the time of the next attempt has not come. Where this attempt of the run has put it off, and undoes what
+    losers did before that is stored, nobody knows it yet."""
+    return bool(entry.wake_after) if entry.wake_at is None else flow.journal.now() < entry.wake_at
+
+
 def _register(flow: Flow, entry: Entry, undo: Callable[[Any], Any], retry: Retry | None) -> None:
-    if flow.is_stopped and entry.undo:
+    if flow.is_looking and entry.undo:
         flow.undos.append(Undo(entry.path, entry.seq, undo, cast(str, entry.value), retry or flow.step_retry))
 
 
@@ -145,6 +155,7 @@ def after_error(flow: Flow, path: str, kind: Kind, attempt: int, raised: Raised,
     if isinstance(error, NonRetriableError):
         told["reason"] = "rollback" if isinstance(error, RollbackError) else "critical"
     entry = Entry(path, kind, EntryStatus.FAILED, attempts=attempt, error=encode(told), seconds=raised.seconds)
+    entry.max_attempts = retry.max_attempts
     # A result that cannot be stored fails at once: the body has run, and would return the same again.
     if not isinstance(error, PayloadError) and retry.allows(error, attempt):
         delay = retry_delay(retry, error, attempt, flow.random)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+from uuid import UUID
 
 from ...exceptions import BlockFailed, PayloadError, StepFailed
 from ..flow.effects import Decisions, Raised, Returned
+from ..flow.executing import executing_flow
 from ..flow.flow import Flow
 from ..flow.scopes import Body, enter, revisit
 from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
 from ..payloads.codec import decode, encode
+from ..payloads.failures import type_name
+from ..payloads.refusals import Refusal
 from ..payloads.tags import register_tag
 from .error_data import described
 from .reasons import is_rollback, reason_of
+
+ADDED = ("reason", "step")
+"""What the ``error`` of a step's outcome has, and that of its ``failure`` has not."""
+NOBODYS = UUID(int=0)
+"""Stands for the run of a failure that was made outside of one."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -22,8 +31,12 @@ class Outcome:
     """``value`` where ``ok``, else ``error``: ``type``, ``message``, ``traceback`` of what was raised last.
 
     It also has ``reason``: ``critical`` (NonRetriableError), ``timeout``, else ``exhausted``. ``failure`` is the same
-    as an exception, to raise or to ``raise … from``: then an operator's resume knows what to try again.
+    as an exception, to raise or to ``raise … from``: then an operator's resume knows what to try again, also where it
+    came out of a branch, a block or a loop. What failed in another run, such as a child, is tried again there only.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"arbitrary_types_allowed": True}
+    """As that of ``Event``."""
 
     ok: bool
     value: Any = None
@@ -33,25 +46,55 @@ class Outcome:
 
 def _outcome_to_data(outcome: Outcome) -> dict[str, Any]:
     data = {"ok": outcome.ok, "value": outcome.value, "error": outcome.error}
-    match outcome.failure:
-        case StepFailed(step=path, attempts=attempts):
-            data["failure"] = [path, attempts]
-        case BlockFailed(path=path):
-            data["failure"] = [path]
-    return data
+    return data if outcome.failure is None else {**data, "failure": _failure_to_data(outcome.failure, outcome.error)}
+
+
+def _failure_to_data(failure: StepFailed | BlockFailed, told: dict[str, Any] | None) -> dict[str, Any]:
+    if type(failure) is StepFailed:
+        data: dict[str, Any] = {"step": failure.step, "attempts": failure.attempts}
+    elif type(failure) is BlockFailed:
+        data = {"block": failure.path}
+    else:
+        name = type_name(type(failure))
+        raise Refusal(f"its failure, a {name}, cannot be stored; those that try_step and try_block give can be")
+    flow = executing_flow()
+    data["run"] = failure.run_id or (NOBODYS if flow is None else flow.run.run_id)
+    # As a rule the outcome tells all of it.
+    is_told = list(failure.error.items()) == list(_error_of(data, told).items())
+    return data if is_told else {**data, "error": failure.error}
+
+
+def _error_of(data: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:
+    """The error of the failure that ``data`` stands for, where it does not say so itself."""
+    told = told or {}
+    return told if "block" in data else {key: value for key, value in told.items() if key not in ADDED}
 
 
 def _outcome_from(data: dict[str, Any]) -> Outcome:
-    at = data.pop("failure", None)
-    outcome = Outcome(**data)
-    given: Any = outcome
-    if not isinstance(given.ok, bool) or not isinstance(given.error, dict | None):
+    ok, value, error, failure = data["ok"], data["value"], data["error"], data.get("failure")
+    if not isinstance(ok, bool) or not isinstance(error, dict | None):
         raise TypeError("a bool and an error expected")
-    return outcome if at is None else replace(outcome, failure=_failure(data["error"], *at))
+    return Outcome(ok, value, error, None if failure is None else _failure_from(failure, error))
 
 
-def _failure(error: dict[str, Any], path: str, attempts: int | None = None) -> StepFailed | BlockFailed:
-    return BlockFailed(path, error) if attempts is None else StepFailed(path, attempts, error)
+def _failure_from(data: dict[str, Any], told: dict[str, Any] | None) -> StepFailed | BlockFailed:
+    error = data.get("error", _error_of(data, told))
+    path = data["step"] if "step" in data else data["block"]
+    if not isinstance(path, str) or not isinstance(data["run"], UUID) or not isinstance(error, dict):
+        raise TypeError("a path, a run and an error expected")
+    failure = StepFailed(path, data["attempts"], error) if "step" in data else BlockFailed(path, error)
+    failure.run_id = None if _is_own(data["run"], path, error) else data["run"]
+    return failure
+
+
+def _is_own(run_id: UUID, path: str, error: dict[str, Any]) -> bool:
+    """Whether this code is part of the run that failed there, or of a fork that has it from that one: forks of forks
+    do not know of each other, but have the very error."""
+    flow = executing_flow()
+    if flow is None or flow.run.run_id == run_id:
+        return flow is not None
+    entry = flow.journal.find(path) if flow.run.is_fork else None
+    return entry is not None and entry.error is not None and decode(entry.error) == error
 
 
 register_tag("outcome", Outcome, _outcome_to_data, _outcome_from)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..flow.flow import Flow
-from ..flow.parts import has_loser_running
 from ..journal.journal import Entry
+from ..journal.losers import is_lost
 from ..journal.marks import made_to_stand
 from ..journal.paths import above
 from ..journal.states import EntryStatus, Kind
-from .compensation import owes, owes_losers
+from .compensation import owed_in
 
 TURN = "%turn"
 """Ends the path of a turn's own entry. Escaped names never hold a bare "%"."""
@@ -30,39 +30,55 @@ class Kept:
     free: list[int] = field(default_factory=list)
     """Those that nobody needs but people, and a fork that begins there."""
     bound: list[int] = field(default_factory=list)
-    """Those of which something may have to be undone."""
+    """Those in which the loop's own line has done something that would be undone, should the run fail."""
     lost: list[int] = field(default_factory=list)
-    """Those among them in which losers of races, which have ended, have done something."""
+    """Those in which losers of races, which have ended, have done something: that is undone in any case. Some of them
+    are bound, too."""
     held: list[int] = field(default_factory=list)
     """Those in which the loser of a race is running still: what it does may have to be undone."""
 
     def take(self, flow: Flow, number: int) -> None:
         scope = turn_path(self.path, number)
-        if has_loser_running(flow, scope):
+        if flow.losers.are_in(scope):
             insort(self.held, number)
-        elif not owes(flow, scope):
-            insort(self.free, number)
-        else:
+            return
+        by_losers = _owed_by_losers(flow, scope)
+        if any(by_losers):
+            insort(self.lost, number)
+        if not all(by_losers):
             insort(self.bound, number)
-            if owes_losers(flow, scope):
-                insort(self.lost, number)
+        if not by_losers:
+            insort(self.free, number)
 
-    def take_lost(self) -> list[int]:
-        """Those whose losers are to be undone now, the latest first. Each is taken again when that is done."""
-        lost, self.lost = self.lost[::-1], []
-        self.bound = [number for number in self.bound if number not in lost]
-        return lost
+    def hold(self, number: int) -> None:
+        """This turn stays, whatever is pruned."""
+        if number in self.free:
+            self.free.remove(number)
+
+    def give_lost(self) -> None:
+        """What losers have done is undone."""
+        lost, self.lost = self.lost, []
+        for number in lost:
+            if number not in self.bound:
+                insort(self.free, number)
 
     def prune(self, flow: Flow, history: int) -> None:
         """Drop what is journaled of turns that nobody needs, all but the ``history`` latest ones."""
         held, self.held = self.held, []
         for number in held:
             self.take(flow, number)
-        # A point of no return holds for all that was before it: where the oldest is bound still, so are the others.
-        while self.bound and not owes(flow, turn_path(self.path, self.bound[0])):
-            insort(self.free, self.bound.pop(0))
+        # A point of no return holds for all that was before it, but for losers: where the oldest is bound still, so are
+        # the others.
+        while self.bound and all(_owed_by_losers(flow, turn_path(self.path, self.bound[0]))):
+            if (number := self.bound.pop(0)) not in self.lost:
+                self.take(flow, number)
         while len(self.free) > history:
             _forget(flow, turn_path(self.path, self.free.pop(0)))
+
+
+def _owed_by_losers(flow: Flow, scope: str) -> list[bool]:
+    """Of each step in there that would be undone: whether a loser has done it."""
+    return [is_lost(path, flow.journal.find) for path in owed_in(flow, scope)]
 
 
 def journaled_turns(flow: Flow, path: str, present: int) -> Kept:
@@ -80,7 +96,7 @@ def journaled_turns(flow: Flow, path: str, present: int) -> Kept:
 def forget_turns(flow: Flow, paths: Iterable[str]) -> None:
     """Prune the turns of loops that are over in which these ``paths`` lie, and nothing is to be undone any more."""
     for scope in dict.fromkeys(_turn_that_is_over(flow, path) for path in paths):
-        if scope is not None and not (owes(flow, scope) or has_loser_running(flow, scope)):
+        if scope is not None and not (owed_in(flow, scope) or flow.losers.are_in(scope)):
             _forget(flow, scope)
 
 
@@ -98,8 +114,7 @@ def _forget(flow: Flow, path: str) -> None:
     if flow.journal.find(path + TURN) is not None:
         paths.add(path + TURN)
     if paths:
-        flow.pending.forget(paths)
-        flow.journal.forget(paths)
+        flow.forget(paths)
 
 
 def _is_needed(flow: Flow, entry: Entry, scope: str) -> bool:

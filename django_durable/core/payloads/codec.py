@@ -62,6 +62,26 @@ def decode(text: str) -> Any:
         raise PayloadUndecodable(f"damaged text ({short(error)})") from error
 
 
+def first_of(text: str) -> Any:
+    """The first item of the list that ``text`` encodes, a str or an int. Nothing else of it is decoded: it may be long,
+    or of a type that this code does not know. Raises ``PayloadUndecodable`` where there is none."""
+    try:
+        return _first(text, 1)[0]
+    except (ValueError, IndexError, RecursionError) as error:
+        raise PayloadUndecodable(f"damaged text ({short(error)})") from error
+
+
+def items_of(text: str) -> list[str]:
+    """The items of the list that ``text`` encodes, each as its own text: none of them is decoded. Raises as above."""
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PayloadUndecodable(f"damaged text ({short(error)})") from error
+    if type(items) is not list:
+        raise PayloadUndecodable("no list")
+    return [_to_json(item) for item in items]
+
+
 def is_plain(value: object) -> bool:
     """Whether ``decode(encode(value))`` is known to be the value: an exact None, bool, int, str or finite float."""
     kind = type(value)
@@ -150,4 +170,5 @@ def _revive(data: dict[str, Any]) -> Any:
 
 
 _decode_plain = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_first = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 _decode_tagged = json.JSONDecoder(parse_constant=_refuse_constant, object_hook=_revive).decode

@@ -20,7 +20,7 @@ from ...client.recorded import ExportUnreadable, Recorded, read
 from ...executor.replaying import Divergence, replay
 from ...models import Run
 from ...store.database import Database
-from ...store.reading import read_only, undone
+from ...store.reading import read_only, undone, without_effect
 from ...workflows.registry import workflows
 from ._shell import clear_errors, plural, positive, printable, run_id
 
@@ -111,7 +111,7 @@ def _verdicts(options: dict[str, Any]) -> Iterator[Verdict]:
         for path in options["file"]:
             for recorded in _read_file(path):
                 if not names or recorded.workflow in names:
-                    yield recorded.workflow, replay(recorded, workflows())
+                    yield _filed(recorded)
         return
     chosen = iter(_named(options["ids"]) if options["ids"] else _live(names, options["sample"]))
     while batch := list(islice(chosen, BATCH)):
@@ -161,6 +161,12 @@ def _stored(ids: Sequence[UUID]) -> Iterator[Verdict]:
             with undone(db):
                 verdicts.append((recorded.workflow, replay(recorded, workflows())))
     return iter(verdicts)
+
+
+def _filed(recorded: Recorded) -> Verdict:
+    """The functions may know a database, also where the run is none of its rows."""
+    with without_effect(Database()):
+        return recorded.workflow, replay(recorded, workflows())
 
 
 def _read_file(path: Path) -> Iterator[Recorded]:

@@ -6,8 +6,10 @@ at the world after the fence (suspensions) or is rare (children, events) follows
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..dialects import Dialect
-from .leases import CLAIM, IS_PAUSING, QUEUED_OR_PAUSED
+from .leases import CLAIM, IS_PAUSING, QUEUED_OR_PAUSED, ours
 from .starts import NEW_RUN, NEW_TAG, insert_runs
 from .waits import has_reason
 
@@ -53,8 +55,7 @@ def fence(d: Dialect) -> str:
     return f"""
         SELECT r.id, r.lease_token AS token, r.cancel_requested_at IS NOT NULL AS cancelling,
             {IS_PAUSING} AS pausing
-        FROM django_durable_run r JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id
-        WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs}"""
+        FROM {ours(d)} ORDER BY r.id {d.lock_runs}"""
 
 
 def insert_entries(d: Dialect) -> str:
@@ -103,8 +104,10 @@ def load_notes(d: Dialect) -> str:
 
 
 def leave(d: Dialect) -> str:
-    """Running → over, blocked, paused or queued. A cancellation that was acknowledged first wins over the outcome."""
-    cancels = "r.cancel_requested_at IS NOT NULL AND o.status <> 'queued'"
+    """Running → over, blocked, paused or queued. A cancellation that was acknowledged first wins over the outcome; but
+    where the code does not fit what is to be undone, the run waits for code that does."""
+    cannot_undo = "o.status = 'blocked' AND r.phase = 'compensating'"
+    cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
     undoes = f"({cancels} AND o.undoes)"
     over = f"({cancels} OR o.status IN ('succeeded', 'failed', 'cancelled')) AND NOT {undoes}"
     return f"""
@@ -184,7 +187,7 @@ def suspend(d: Dialect) -> str:
             waiting_on = s.waiting_on, attempt = coalesce(s.attempt, r.attempt),
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("suspending", "s", SUSPENDING)} JOIN held h ON h.id = s.run_id
-        WHERE r.id = s.run_id
+        WHERE r.id = s.run_id AND r.id {d.in_few("SELECT f.id FROM held f")}
         RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority"""
 
 
@@ -195,19 +198,21 @@ def clear_suspicion() -> str:
     )
 
 
-def write_at_once(d: Dialect) -> str:
+def write_at_once(d: Dialect, given: Collection[str]) -> str:
     """Fence, journal, payloads and outcomes in one statement, for databases whose CTEs can write.
 
+    ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
     The parts see one snapshot and none of each other's rows; no row is written by two of them.
     """
+    parts = {"entries": insert_entries, "payloads": upsert_payloads, "leaving": leave}
+    written = "".join(f", {name} AS ({part(d)})" for name, part in parts.items() if name in given)
+    left, joined = "", ""
+    if "leaving" in given:
+        left = ", o.status, o.parent_id, o.queue, o.priority, o.parent_path"
+        joined = "LEFT JOIN leaving o ON o.id = held.id"
     return f"""
-        WITH held AS MATERIALIZED ({fence(d)}),
-        journaled AS ({insert_entries(d)}),
-        stored AS ({upsert_payloads(d)}),
-        ended AS ({leave(d)})
-        SELECT held.id, held.cancelling, held.pausing, ended.status, ended.parent_id, ended.queue, ended.priority,
-            ended.parent_path
-        FROM held LEFT JOIN ended ON ended.id = held.id"""
+        WITH held AS MATERIALIZED ({fence(d)}){written}
+        SELECT held.id, held.cancelling, held.pausing{left} FROM held {joined}"""
 
 
 def with_held(d: Dialect, statement: str) -> str:

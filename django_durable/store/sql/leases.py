@@ -11,14 +11,25 @@ CLAIM = {"id": "uuid", "token": "uuid"}
 IS_PAUSING = "(r.pause_requested_at IS NOT NULL AND r.cancel_requested_at IS NULL)"
 QUEUED_OR_PAUSED = f"CASE WHEN {IS_PAUSING} THEN 'paused' ELSE 'queued' END"
 
+# Something is done that a compensation would undo, and none was tried.
+OWES = """EXISTS (
+    SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.undo AND NOT EXISTS (
+        SELECT 1 FROM django_durable_journalentry u
+        WHERE u.run_id = j.run_id AND u.path = j.path || '%%undo' AND u.status IN ('succeeded', 'failed')))"""
+
+
+def ours(d: Dialect) -> str:
+    """The runs ``r`` of ``claims`` that are still ours; to be followed by ORDER BY."""
+    claims, ids = (d.recordset("claims", alias, CLAIM) for alias in "ic")
+    return f"""django_durable_run r JOIN {claims} ON i.id = r.id
+        WHERE r.lease_token = i.token AND r.id {d.in_few(f"SELECT c.id FROM {ids}")}"""
+
 
 def renew(d: Dialect) -> str:
     """Extend the leases of the claims that are still ours. A row that somebody holds is left for the next beat."""
     return f"""
         WITH held AS MATERIALIZED (
-            SELECT r.id FROM django_durable_run r
-            JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id
-            WHERE r.lease_token = i.token ORDER BY r.id {d.lock_runs})
+            SELECT r.id FROM {ours(d)} ORDER BY r.id {d.lock_runs})
         UPDATE django_durable_run AS r SET lease_expires_at = {d.later("%(lease)s")}
         FROM held WHERE r.id = held.id
         RETURNING lease_token, cancel_requested_at, pause_requested_at"""
@@ -27,8 +38,7 @@ def renew(d: Dialect) -> str:
 def still_held(d: Dialect) -> str:
     """Which of these claims are still ours, whether somebody holds their rows or not."""
     return f"""
-        SELECT r.lease_token FROM django_durable_run r
-        JOIN {d.recordset("claims", "i", CLAIM)} ON i.id = r.id WHERE r.lease_token = i.token"""
+        SELECT r.lease_token FROM {ours(d)}"""
 
 
 def _take_away(d: Dialect, condition: str) -> str:
@@ -38,8 +48,9 @@ def _take_away(d: Dialect, condition: str) -> str:
         SELECT 1 FROM django_durable_worker w WHERE w.id = r.leased_by AND w.stopped_at IS NULL
         AND w.heartbeat_at > {d.later("-(%(lease)s)")} AND %(presumed_alive)s)"""
     crashed = "lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s"
-    # A cancellation that was acknowledged first wins, as it does over every other end.
-    cancels = f"{crashed} AND r.cancel_requested_at IS NOT NULL"
+    # A cancellation that was acknowledged first wins, as it does over every other end; what there is to undo is left to
+    # the person who looks after the crash.
+    cancels = f"{crashed} AND r.cancel_requested_at IS NOT NULL AND NOT {OWES}"
     return f"""
         WITH lapsed AS MATERIALIZED (
             SELECT r.id, {dead} AS is_dead, r.suspect AND {dead} AS is_guilty

@@ -116,6 +116,18 @@ def find_overslept(d: Dialect) -> str:
         ) AND {has_reason(d)} LIMIT %(limit)s"""
 
 
+def unwanted_children(d: Dialect) -> str:
+    """The live, attached children of the run ``id`` at ``paths``, or at maps there, whom nobody has asked to stop."""
+    wanted = f"""
+        SELECT c.id FROM {d.names("paths", "p")} JOIN django_durable_run c ON c.parent_id = %(id)s
+            AND {IS_LIVE} AND NOT c.detached AND c.cancel_requested_at IS NULL AND"""
+    # Not with OR: an index serves each of the two.
+    return f"""
+        {wanted} c.parent_path = p.name
+        UNION {wanted} {is_item(d, "c.parent_path", "p.name")}
+        ORDER BY id LIMIT %(limit)s"""
+
+
 def find_unwanted() -> str:
     """What parents say of children that are to be cancelled: branches that lost a race had started them."""
     return "SELECT run_id, data FROM django_durable_payload WHERE kind = 'unwanted' LIMIT %(limit)s"

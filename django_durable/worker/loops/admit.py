@@ -47,7 +47,7 @@ class Admit:
             return 0
         if keys := self._keys.next(self._db):
             low = {name for name in self._queues if self._queue.length(name) < LOW_WATER}
-            ready = admit(self._db, keys, known, WINDOW)
+            ready = admit(self._db, keys, known, WINDOW, ends=self._keys.ends)
             # A long list is no place for them: they would be pushed again before anybody came to them.
             self._queue.push([run for run in ready if run.queue in low])
         self._is_idle = not keys

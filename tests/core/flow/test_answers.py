@@ -49,7 +49,7 @@ def test_the_answer_goes_with_the_next_durable_write() -> None:
     world = asked()
     world.value(body)
     assert seen == [[], [{"for": ("you", 2)}]]
-    entry = world.entries["%answer[1]"]
+    entry = world.entries["%answer[question]"]
     assert (entry.kind, entry.status, entry.awaits) == ("value", "succeeded", "question")
 
 
@@ -82,7 +82,7 @@ def test_the_first_answer_stands_where_a_replay_comes_to_another() -> None:
     world.value(answering("yes"))
     world.value(answering("no"))
     assert answers(world) == ["yes"]
-    assert world.entries["%answer[1]"].value == '"yes"'
+    assert world.entries["%answer[question]"].value == '"yes"'
 
 
 @pytest.mark.behaviour("WAIT-02l")
@@ -131,6 +131,43 @@ def test_each_of_several_has_its_own() -> None:
     world.value(body)
     world.value(body)
     assert world.answers == {0: "re: b", 1: "re: a"}
+
+
+@pytest.mark.behaviour("WAIT-02m")
+def test_code_that_answers_another_one_first_leaves_every_event_its_own_answer() -> None:
+    def body(*answered: str) -> Callable[[Context], None]:
+        def code(ctx: Context) -> None:
+            for name in ("a", "b"):
+                event = ctx.wait_for_event(name)
+                if name in answered:
+                    event.complete(f"re: {name}")
+            ctx.wait_for_event("go")
+
+        return code
+
+    world = asked("a", "b")
+    world.attempt(body("b"))
+    assert answers(world) == ["re: b"]
+    world.attempt(body("a", "b"))
+    assert sorted(answers(world)) == ["re: a", "re: b"]
+    assert {path for path in world.entries if "answer" in path} == {"%answer[a]", "%answer[b]"}
+
+
+def test_an_answer_s_path_fits_whatever_the_event_was_taken_at() -> None:
+    """Two long ones, which begin with the same; and one that a scope around it took."""
+    names = ["%" * 150, "%" * 151]
+
+    def body(ctx: Context) -> None:
+        events = [ctx.wait_for_event(name) for name in ("a", *names)]
+        events[1].complete(1)
+        ctx.try_block("block" * 30, lambda ctx: [events[0].complete(0), events[2].complete(2)][0])
+
+    world = asked("a", *names)
+    world.value(body)
+    assert sorted(answers(world)) == [0, 1, 2]
+    scope = "block" * 30 + "/"
+    assert f"{scope}%answer[%2Fa]" in world.entries
+    assert len([path for path in world.entries if "answer" in path]) == 3
 
 
 # --- where -----------------------------------------------------------------------------------

@@ -60,6 +60,19 @@ def test_each_branch_has_names_of_its_own_and_a_replay_runs_nothing_again(world:
 
 
 @pytest.mark.behaviour("FLOW-01g")
+def test_the_run_is_parked_until_the_first_of_its_branches_times(world: World) -> None:
+    def body(ctx: Context) -> Any:
+        seconds = {"later": 600, "first": 60, "last": 6000}
+        return ctx.join("all", {name: lambda ctx, n=n: ctx.sleep("nap", n) for name, n in seconds.items()})
+
+    world.attempt(body)
+    # Looked at again before anything has come.
+    outcome = world.attempt(body)
+    first = world.entries["all/first/nap"].wake_at
+    assert isinstance(outcome, Suspended) and (outcome.wake_at, outcome.wake_after) == (first, None)
+
+
+@pytest.mark.behaviour("FLOW-01g")
 def test_a_branch_that_waits_does_not_hold_up_the_others_and_the_run_is_parked_once(world: World) -> None:
     def late(ctx: Context) -> str:
         ctx.sleep("long", 60)

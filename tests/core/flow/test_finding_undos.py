@@ -8,7 +8,10 @@ import pytest
 
 from django_durable.core.context import Context
 from django_durable.core.flow.stepping import current_step
-from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Suspended
+from django_durable.core.journal.journal import Entry
+from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Stopped, Suspended
+from django_durable.core.journal.states import EntryStatus, Kind
+from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import JoinError, StepNameReused
 
 from ..driving import AT_ONCE, World
@@ -197,3 +200,21 @@ def test_the_errors_of_branches_come_in_the_order_that_was_given_whatever_order_
         outcome = world.run(body)
         assert isinstance(outcome, Completed), world.error
         assert world.value(body) == (["a", "b", "c"], [0, 1, 2, 3])
+
+
+def test_a_line_that_only_looks_changes_nothing_of_the_journal() -> None:
+    world = World()
+    world.value(lambda ctx: ctx.step("a", int))
+    flow, entry = world.flow, world.entries["a"]
+    flow.outcome = None
+    line = flow.part("at")
+    line.look()
+    for part in (line, line.part("at/in")):
+        for change in (
+            lambda part: part.record(Entry("at/b", Kind.STEP, EntryStatus.OPEN)),
+            lambda part: part.forget(["a"]),
+        ):
+            with pytest.raises(Unwind):
+                change(part)
+        assert isinstance(part.outcome, Stopped) and not part.pending
+    assert [entry.path for entry in flow.journal.under("")] == [entry.path]

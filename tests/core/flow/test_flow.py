@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from django_durable.core import clock
 from django_durable.core.context import Context
+from django_durable.core.flow.flow import Flow
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import (
@@ -237,7 +238,7 @@ def test_ctx_inside_a_step_is_refused(call: Callable[[Context], Any]) -> None:
 
 
 def test_a_driver_may_refuse_calls() -> None:
-    def refuse(name: str) -> None:
+    def refuse(flow: Flow, name: str) -> None:
         raise ContextMisuse(f"{name} not here")
 
     def body(ctx: Context) -> None:

@@ -11,7 +11,15 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.flow.branches import LOOK_AGAIN
 from django_durable.core.flow.flow import Flow
-from django_durable.core.journal.fan_out import LOW_WATER_MAX, Progress, low_water_mark, started_anew, with_only
+from django_durable.core.journal.digests import Digests
+from django_durable.core.journal.fan_out import (
+    LOW_WATER_MAX,
+    Progress,
+    low_water_mark,
+    of_another_run,
+    started_anew,
+    with_only,
+)
 from django_durable.core.journal.journal import Entry, NewRun
 from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Suspended
 from django_durable.core.journal.states import TERMINAL, EntryStatus
@@ -183,8 +191,11 @@ def test_failures_come_by_index_after_all_have_ended() -> None:
 def test_the_errors_of_very_many_children_are_told_in_brief_and_all_of_them() -> None:
     fan = Fan(900, None)
     fan.attempt()
+    # A map of theirs failed: each says of what.
+    culprits = [f"a map of the child's own[{number}]" for number in range(100)]
     for index in fan.alive:
-        end(fan.world, f"each[{index}]", "failed", error={"type": "ValueError", "message": "no " * 7000})
+        told = {"type": "ValueError", "message": "no " * 7000, "culprits": culprits}
+        end(fan.world, f"each[{index}]", "failed", error=told)
     assert isinstance(fan.attempt(), Failed)
     assert len(fan.entry.error or "") <= TOGETHER_MAX
     assert max(len(fan.world.entries[f"each[{index}]"].error or "") for index in range(900)) < 2100
@@ -237,13 +248,14 @@ def test_items_that_differ_start_nobody() -> None:
     assert len(world.children) == 3
 
 
-@pytest.mark.parametrize("digests", ["", ["aa", ""], "aa"])
+@pytest.mark.parametrize("digests", [None, Digests(["aa", ""]), Digests("aa", {"@a": ["b"]}, scheme=0)])
 @pytest.mark.parametrize("again", [(), (0,)])
 def test_runs_that_begin_with_a_part_of_a_map_know_its_items(digests: Any, again: tuple[int, ...]) -> None:
     progress = Progress(2, 2, again, digests)
     assert Progress.of(progress.value) == progress
     assert Progress.of(started_anew(progress.value, [1])) == Progress(2, 2, (*again, 1), digests)
     assert Progress.of(with_only(progress.value, [1])) == Progress(2, 2, (0,), digests)
+    assert Progress.of(of_another_run(progress.value)) == Progress(2, 2, again)
 
 
 # --- beside others -----------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def test_a_checkpoint_in_a_branch_that_loses_holds_for_nothing(ledger: Ledger, s
     assert isinstance(world.run(body), Failed)
     assert world.undo(body) == {}
     inners = ["inner 2", "inner 1", "inner 0"] if scope == "turns" else ["inner 0"]
-    assert ledger.undone == ["outer", *inners]
+    assert ledger.undone == [*inners, "outer"]
 
 
 @pytest.mark.behaviour("FLOW-06m")
@@ -294,5 +294,26 @@ def test_a_race_of_the_same_name_with_a_key_is_another_race(ledger: Ledger) -> N
         ctx.race("any", {"b": marking}, key=2)
 
     assert isinstance(world.run(body), Completed)
+    world.undo(body)
+    assert ledger.undone == []
+
+
+def test_what_a_loser_in_the_branch_had_sold_the_next_checkpoint_says_itself(ledger: Ledger) -> None:
+    world = World()
+
+    def marking(ctx: Context) -> None:
+        ctx.rollback_checkpoint("lost")
+        _waiting(ctx)
+
+    def branch(ctx: Context) -> None:
+        ctx.race("in", {"marking": marking, "won": lambda ctx: ctx.step("win", int)})
+        ctx.rollback_checkpoint("sold")
+
+    def body(ctx: Context) -> None:
+        ledger.do(ctx, "first")
+        ctx.race("out", {"branch": branch, "never": _waiting})
+        raise ValueError
+
+    world.run(body)
     world.undo(body)
     assert ledger.undone == []

@@ -372,11 +372,17 @@ def test_a_cancelled_run_is_undone_although_its_lease_says_so(shop: Shop) -> Non
 
 
 @pytest.mark.behaviour("FLOW-06g")
-def test_undoing_changes_nothing_of_a_loop_s_progress(shop: Shop) -> None:
+@pytest.mark.parametrize("last", [2, None])
+def test_undoing_changes_nothing_of_a_loop_s_progress(shop: Shop, last: int | None) -> None:
     world = World()
 
+    def turn(ctx: Context, n: int) -> Any:
+        shop.do(ctx, "part")
+        return Break() if n == last else Continue(n + 1)
+
     def body(ctx: Context) -> None:
-        ctx.loop("rows", lambda ctx, n: Continue(shop.do(ctx, "part") and n + 1), 0, history=0)
+        ctx.loop("rows", turn, 0, history=0)
+        ctx.step("next", int)
 
     world.crash_after = {3}
     with pytest.raises(Crash):
@@ -387,3 +393,129 @@ def test_undoing_changes_nothing_of_a_loop_s_progress(shop: Shop) -> None:
     assert undone(shop) == ["-part"] * 3
     after = {path: (entry.status, entry.value) for path, entry in world.entries.items() if entry.kind != Kind.UNDO}
     assert after == before
+
+
+def test_a_turn_that_raised_is_come_past_where_the_code_has_caught_that(shop: Shop) -> None:
+    """A loop that an error has left stays open in the journal, and there is more behind it."""
+    world = World(step_retry=AT_ONCE)
+
+    def turn(ctx: Context, n: int) -> Any:
+        shop.do(ctx, f"t{n}")
+        if n == 1:
+            raise KeyError("two")
+        return Continue(n + 1)
+
+    def body(ctx: Context) -> None:
+        try:
+            ctx.loop("rows", turn, 0)
+        except KeyError:
+            shop.do(ctx, "instead")
+        raise ValueError
+
+    world.run(body)
+    assert world.undo(body) == {}
+    assert undone(shop) == ["-instead", "-t1", "-t0"]
+
+
+@pytest.mark.behaviour("FLOW-06a", "FLOW-06l")
+@pytest.mark.parametrize("pauses", [False, True])
+def test_what_a_loser_did_is_undone_in_its_place_among_all_that_is_due(shop: Shop, pauses: bool) -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def loser(ctx: Context) -> None:
+        shop.do(ctx, "offer on reserve")
+        ctx.wait_for_event("never")
+
+    def body(ctx: Context) -> None:
+        shop.do(ctx, "reserve")
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: 1})
+        if pauses:
+            ctx.sleep("nap", 1)
+        shop.do(ctx, "after")
+        raise ValueError
+
+    world.run(body)
+    world.undo(body)
+    after = ["after", "-after", "-offer on reserve"] if not pauses else ["-offer on reserve", "after", "-after"]
+    assert shop.log == ["reserve", "offer on reserve", *after, "-reserve"]
+
+
+def test_a_step_that_has_lost_its_compensation_blocks_and_loses_nothing(shop: Shop) -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def old(ctx: Context) -> None:
+        shop.do(ctx, "a")
+        raise ValueError
+
+    def new(ctx: Context) -> None:
+        ctx.step("a", lambda: 1)
+        raise ValueError
+
+    world.run(old)
+    outcome = world.attempt(lambda ctx: world._undo(new))
+    assert isinstance(outcome, Blocked) and "the code gives it no compensation any more" in outcome.text
+    assert world.undo(old) == {} and undone(shop) == ["-a"]
+
+
+def test_a_step_that_the_code_says_is_removed_has_to_be_undone_all_the_same(shop: Shop) -> None:
+    world = World(step_retry=AT_ONCE)
+
+    def old(ctx: Context) -> None:
+        shop.do(ctx, "a")
+        raise ValueError
+
+    world.run(old)
+    outcome = world.attempt(lambda ctx: world._undo(lambda ctx: ctx.removed("a", kind="step")))
+    assert isinstance(outcome, Blocked) and "'a' has to be undone" in outcome.text
+
+
+# --- resumed -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("redone", ["not at all", "in vain", "again"])
+def test_what_could_not_be_undone_is_come_to_although_what_was_before_it_is_to_be_done_again(
+    shop: Shop, redone: str
+) -> None:
+    """The run is resumed and cancelled again: the replay comes past the undone step with what that had been."""
+    world, broken = World(step_retry=Retry(max_attempts=2, initial=60)), failing(*[OSError("away")] * 2)
+    work = failing(None, *[OSError("not now")] * (redone == "in vain"))
+
+    def body(ctx: Context) -> None:
+        ctx.step("a", lambda: f"a{work()}", compensate=shop.undo)
+        ctx.step("b", lambda: 1, compensate=lambda value: [broken(), shop.undo("b")])
+        ctx.wait_for_event("never")
+
+    world.attempt(body)
+    world.lease.cancel_requested = True
+    assert list(world.undo(body)) == ["b"] and undone(shop) == ["-a1"]
+    world.resume()
+    if redone != "not at all":
+        assert isinstance(world.attempt(body), Suspended)
+    world.lease.cancel_requested = True
+    assert world.undo(body) == {}
+    assert undone(shop) == ["-a1", "-b", *["-a2"] * (redone == "again")]
+
+
+def test_what_stands_in_a_branch_is_come_to_where_that_loses_before_it_has_done_the_rest_again(shop: Shop) -> None:
+    world = World()
+
+    def loser(ctx: Context) -> None:
+        shop.do(ctx, "around")
+        ctx.race("in", {"sold": sold, "never": lambda ctx: ctx.wait_for_event("never")})
+
+    def sold(ctx: Context) -> None:
+        shop.do(ctx, "inside")
+        ctx.rollback_checkpoint("mark")
+        ctx.wait_for_event("never")
+
+    def body(ctx: Context) -> Any:
+        return ctx.race("out", {"winner": lambda ctx: ctx.wait_for_event("go").name, "loser": loser})
+
+    assert isinstance(world.attempt(body), Suspended)
+    world.lease.cancel_requested = True
+    world.undo(body)
+    assert undone(shop) == ["-around"]
+    world.resume()
+    world.send("go")
+    assert world.value(body) == ("winner", "go")
+    assert undone(shop) == ["-around", "-inside"]

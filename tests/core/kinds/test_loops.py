@@ -12,10 +12,11 @@ from django_durable.core.context import Context
 from django_durable.core.journal.outcomes import Completed, Failed, Paused, Suspended
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds import loops
-from django_durable.core.kinds.loops import Break, Continue, position
-from django_durable.exceptions import LoopLimit
+from django_durable.core.kinds.loops import Break, Continue, limited_anew, position, present_turn
+from django_durable.core.retries import Retry
+from django_durable.exceptions import LoopLimit, RetryLater
 
-from ..driving import AT_ONCE, NOON, World
+from ..driving import AT_ONCE, NOON, Crash, World, failing
 
 
 def count_to(limit: int) -> Any:
@@ -163,6 +164,20 @@ def test_max_iterations() -> None:
 
 
 @pytest.mark.behaviour("FLOW-03k")
+def test_a_loop_whose_condition_is_false_from_the_start_does_nothing() -> None:
+    def turn(ctx: Context, state: list[list[int]]) -> Any:
+        left, done = state
+        if not left:
+            return Break(done)
+        return Continue([left[1:], [*done, ctx.step("do", int, left[0])]])
+
+    world = World()
+    assert world.value(lambda ctx: ctx.loop("each", turn, [[], []])) == []
+    assert (world.performed, set(world.entries)) == ([], {"each"})
+    assert World().value(lambda ctx: ctx.loop("each", turn, [[7], []])) == [7]
+
+
+@pytest.mark.behaviour("FLOW-03j")
 def test_a_loop_whose_limit_is_zero_makes_no_turn() -> None:
     world = World()
     world.run(lambda ctx: ctx.loop("none", lambda ctx, state: 1 / 0, max_iterations=0))
@@ -299,3 +314,110 @@ def test_turns_that_a_failure_of_the_run_would_undo_stay_while_losers_in_them_ar
     assert undone == [f"offer {n}" for n in range(loops.LOST_MAX, -1, -1)]
     assert world.undo(body) == {}
     assert sorted(undone) == sorted(f"{what} {n}" for what in ("offer", "order") for n in range(26))
+
+
+def offering(world: World, undo: Callable[[Any], Any], last: int | None = None) -> Callable[[Context], Any]:
+    """A loop with a race in each turn; the winner's branch wins after the loser has done its step."""
+
+    def turn(ctx: Context, n: int) -> Any:
+        def loser(ctx: Context) -> None:
+            ctx.step("offer", lambda: n, compensate=undo)
+            ctx.wait_for_event("never")
+
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", lambda: n)})
+        return Break(n) if n == last else Continue(n + 1)
+
+    return lambda ctx: ctx.loop("rows", turn, 0, history=0)
+
+
+def crash_with(world: World, path: str) -> None:
+    """The process dies with the commit that has the entry at ``path`` as succeeded."""
+    commit = world.commit
+
+    def dying(write: Any) -> None:
+        commit(write)
+        if path in write.entries and write.entries[path].status == EntryStatus.SUCCEEDED:
+            raise Crash
+
+    world.commit = dying  # type: ignore[method-assign]
+
+
+@pytest.mark.behaviour("FLOW-06l")
+@pytest.mark.parametrize("turns", [2, 3, 4])
+def test_a_run_that_dies_where_a_loop_is_about_to_undo_its_losers_undoes_them_all_when_it_is_cancelled(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the last turn is over is not stored: a replay comes to its end, and must not take that for the loop's."""
+    monkeypatch.setattr(loops, "LOST_MAX", 2)
+    world, undone = World(), []
+    body = offering(world, undone.append)
+    crash_with(world, f"rows[{turns - 1}]/any")
+    with pytest.raises(Crash):
+        world.attempt(body)
+    world.lease.cancel_requested = True
+    assert world.undo(body) == {}
+    assert sorted(undone) == list(range(turns))
+
+
+@pytest.mark.behaviour("FLOW-06d")
+def test_a_loser_s_loop_is_undone_once_while_another_compensation_is_tried_again() -> None:
+    flaky, undone = failing(OSError("away"), OSError("away")), []
+    world = World(step_retry=Retry(max_attempts=4, initial=1, factor=1, jitter=0), crash_after={3})
+
+    def loser(ctx: Context) -> None:
+        ctx.step("hard", lambda: 1, compensate=lambda value: flaky())
+        turn = lambda ctx, n: ctx.step("offer", lambda: n, compensate=undone.append) or Continue(1)  # noqa: E731
+        ctx.loop("rows", lambda ctx, n: turn(ctx, n) if n == 0 else Break(), 0, history=0)
+        ctx.wait_for_event("never")
+
+    def body(ctx: Context) -> None:
+        ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", int)})
+        ctx.wait_for_event("go")
+
+    # After the crash the winner is the first: the loser's turn is over, and that is not stored.
+    world.pick = lambda spawned: spawned[0] if world.attempts == 1 else spawned[-1]
+    assert isinstance(world.run(body), Suspended)
+    assert undone == [0] and world.entries["any/loser/hard%undo"].attempts == 3
+
+
+def test_a_loop_s_compensation_that_is_to_be_tried_again_later_is_not_when_the_attempt_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loops, "LOST_MAX", 1)
+    world, tries = World(), []
+
+    def undo(n: int) -> None:
+        tries.extend([world.now] if n == 1 else [])
+        if n == 1 and len(tries) < 3:
+            raise RetryLater(after=30 * len(tries))
+
+    outcome = world.attempt(offering(world, undo))
+    assert isinstance(outcome, Suspended) and outcome.paths == ("rows[1]/any/loser/offer%undo",)
+    assert outcome.wake_after == 30
+    world.value(offering(world, undo, last=3))
+    assert tries == [NOON, NOON + timedelta(seconds=30), NOON + timedelta(seconds=90)]
+
+
+def test_a_turn_that_waits_for_its_loser_to_be_undone_keeps_no_others_in_the_journal() -> None:
+    world, sizes = World(), []
+
+    def turn(ctx: Context, n: int) -> Any:
+        def loser(ctx: Context) -> None:
+            ctx.step("offer", lambda: n, compensate=lambda value: None)
+            ctx.wait_for_event("never")
+
+        if n == 0:
+            ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.step("won", lambda: n)})
+        ctx.rollback_checkpoint("stands")
+        ctx.step("work", lambda: n, compensate=lambda value: None)
+        sizes.append(world.flow.journal.size)
+        return Break() if n == 40 else Continue(n + 1)
+
+    world.value(lambda ctx: ctx.loop("rows", turn, 0, history=2))
+    assert sizes[40] == sizes[20]
+
+
+def test_where_a_loop_stands_is_read_without_its_state_which_other_code_may_have_made() -> None:
+    value = '[7,{"$":"@of.another.release","v":[1.50,"\\u00fc"]}]'
+    assert present_turn(value) == 7
+    assert limited_anew(value) == '[7,{"$":"@of.another.release","v":[1.5,"\\u00fc"]},7]'

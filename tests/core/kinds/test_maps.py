@@ -11,8 +11,7 @@ import pytest
 from django_durable.core.context import Context
 from django_durable.core.flow import branches
 from django_durable.core.flow.effects import Spawn
-from django_durable.core.journal.digests import EACH_MAX
-from django_durable.core.journal.outcomes import Blocked, Suspended
+from django_durable.core.journal.outcomes import Suspended
 from django_durable.core.retries import Retry
 from tests.core.driving import NOON, World, wake_of
 
@@ -83,61 +82,3 @@ def test_where_very_many_wait_no_others_are_begun(monkeypatch: pytest.MonkeyPatc
     assert isinstance(shop.world.attempt(shop.map(9, 1)), Suspended)
     assert shop.done == [0, 1, 2]
     assert shop.world.value(shop.map(9, 1)) == list(range(9))
-
-
-# --- by what its items are known again -----------------------------------------------------------
-
-
-class Given:
-    """A run whose code maps ``items``, and waits after that for ever."""
-
-    def __init__(self, *items: Any) -> None:
-        self.world, self.items = World(), list(items)
-        assert self.world.attempt(self.body) == Suspended("event:go")
-
-    def body(self, ctx: Context) -> None:
-        ctx.map("each", lambda item: 1, self.items)
-        ctx.wait_for_event("go")
-
-    def again(self, *items: Any) -> str:
-        """What a replay with these is blocked for; empty where it goes on."""
-        self.items = list(items)
-        outcome = self.world.attempt(self.body)
-        return outcome.text if isinstance(outcome, Blocked) else ""
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "number"),
-    [("abc", "cab", 0), ("abc", "acb", 1), ([1, {"a": 1}], [1, {"a": 2}], 1), ([1], [1.0], 0), ([True], [1], 0)],
-)
-def test_the_first_item_that_is_another_than_before_is_named(before: Any, now: Any, number: int) -> None:
-    given = Given(*before)
-    assert given.again(*before) == ""
-    assert f"'each' was begun with another item {number} than" in given.again(*now)
-
-
-def test_of_very_many_items_one_digest_is_kept() -> None:
-    items = [f"item {number}" for number in range(EACH_MAX + 1)]
-    given = Given(*items)
-    assert given.again(*items) == ""
-    assert "'each' was begun with other items, or in another order" in given.again(*reversed(items))
-    assert len(given.world.entries["each"].value or "") < 60
-
-
-@pytest.mark.parametrize("count", [2, EACH_MAX + 1])
-def test_what_cannot_be_stored_may_be_mapped_and_goes_by_its_number(count: int) -> None:
-    given = Given(*[object()] * count)
-    assert given.again(*[object()] * count) == ""
-    assert f"begun with {count} items" in given.again(*[object()] * (count + 1))
-
-
-def test_one_item_that_cannot_be_stored_hides_no_other() -> None:
-    given = Given(object(), "b")
-    assert given.again(object(), "b") == ""
-    assert "another item 1 than" in given.again(object(), "c")
-
-
-def test_a_map_that_was_begun_before_its_items_were_kept_goes_by_their_number() -> None:
-    given = Given("a", "b")
-    given.world.entries["each"].value = "[0,2]"
-    assert given.again("b", "a") == ""

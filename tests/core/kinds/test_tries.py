@@ -10,11 +10,16 @@ from django_durable.core.context import Context
 from django_durable.core.journal.culprits import culprits_of
 from django_durable.core.journal.outcomes import Failed, Suspended
 from django_durable.core.kinds.reasons import is_rollback
+from django_durable.core.kinds.tries import NOBODYS, Outcome, _outcome_from
+from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.retries import Retry
 from django_durable.exceptions import (
+    BlockFailed,
     ChildFailed,
     JoinError,
     NonRetriableError,
+    PayloadError,
+    PayloadUndecodable,
     PollTimeout,
     RollbackError,
     StepFailed,
@@ -63,6 +68,21 @@ def test_retries_stay_retries() -> None:
 
     assert isinstance(world.attempt(body), Suspended)
     assert world.value(body) == 2
+
+
+@pytest.mark.behaviour("FLOW-04d")
+@pytest.mark.parametrize("rolls_back", ["a", "z"])
+def test_one_branch_that_rolls_back_speaks_for_all_that_failed(rolls_back: str) -> None:
+    def failed(name: str) -> Any:
+        return RollbackError("undo it") if name == rolls_back else ValueError("no")
+
+    def body(ctx: Context) -> Any:
+        branches = {name: lambda ctx, name=name: ctx.step("pay", failing(*[failed(name)] * 9)) for name in ("a", "z")}
+        return ctx.try_block("block", lambda ctx: ctx.join("both", branches))
+
+    world = World(step_retry=AT_ONCE)
+    assert isinstance(world.run(body), Failed)
+    assert isinstance(world.error, JoinError)
 
 
 @pytest.mark.behaviour("FLOW-04d")
@@ -177,6 +197,10 @@ def test_every_failure_of_a_block_has_a_reason() -> None:
     flaky = failing(*[ValueError("no")] * 9)
     late = ChildFailed("pack", RUN_ID, "failed", {"type": "django_durable.exceptions.RunTimeout", "message": ""})
 
+    exhausted = failing_with(KeyError("no"))
+    timed_out = failing_with(PollTimeout("ready", 3))
+    critical = failing_with(NonRetriableError("no"))
+
     def reason(ctx: Context, name: str, block: Any) -> str:
         outcome = ctx.try_block(name, block)
         assert outcome.error is not None
@@ -192,6 +216,10 @@ def test_every_failure_of_a_block_has_a_reason() -> None:
             "join": reason(ctx, "join", lambda ctx: ctx.join("j", {"a": lambda ctx: ctx.step("a", never)})),
             "race": reason(ctx, "race", lambda ctx: ctx.race("r", {"a": lambda ctx: ctx.step("a", flaky)})),
             "value": reason(ctx, "value", lambda ctx: object()),
+            "late and used up": reason(ctx, "two", lambda ctx: ctx.join("j", {"a": exhausted, "b": timed_out})),
+            "all of them": reason(
+                ctx, "three", lambda ctx: ctx.join("j", {"a": exhausted, "b": critical, "c": timed_out})
+            ),
         }
 
     assert world.value(body) == {
@@ -203,6 +231,8 @@ def test_every_failure_of_a_block_has_a_reason() -> None:
         "join": "critical",
         "race": "exhausted",
         "value": "exhausted",
+        "late and used up": "timeout",
+        "all of them": "critical",
     }
 
 
@@ -250,3 +280,57 @@ def test_an_outcome_s_failure_is_stored_with_it() -> None:
     assert (
         world.value(body) == world.value(body) == {"step": ["all/step/pay"], "block": ["all/block/block"], "good": None}
     )
+
+
+# --- as stored values ------------------------------------------------------------------------
+
+TOLD = {"reason": "critical", "step": "pay", "type": "E", "message": "no", "traceback": "…"}
+ERROR = {"type": "E", "message": "no", "traceback": "…"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        StepFailed("pay", 2, ERROR),
+        StepFailed("pay", 2, {"type": "another"}),
+        BlockFailed("pay", TOLD),
+        BlockFailed("b", {}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("told", [TOLD, ERROR, None, {}])
+def test_an_outcome_comes_back_with_the_very_failure_that_it_had(failure: Any, told: Any) -> None:
+    back = decode(encode(Outcome(False, error=told, failure=failure)))
+    assert (back.error, type(back.failure), str(back.failure)) == (told, type(failure), str(failure))
+    ours = {name: value for name, value in vars(back.failure).items() if name != "run_id"}
+    assert ours == vars(failure)
+    assert list(back.failure.error) == list(failure.error)
+    assert decode(encode(back)).failure.run_id == back.failure.run_id == NOBODYS
+
+
+def test_what_a_failure_is_told_of_is_stored_once() -> None:
+    text = encode(Outcome(False, error=TOLD, failure=StepFailed("pay", 2, ERROR)))
+    assert text.count("traceback") == 1
+
+
+class Declined(StepFailed):
+    pass
+
+
+@pytest.mark.parametrize("failure", [JoinError("both", {}), Declined("pay", 1, ERROR), ValueError("no")])
+def test_a_failure_that_would_not_come_back_is_refused(failure: Any) -> None:
+    with pytest.raises(PayloadError, match=f"its failure, a .*{type(failure).__name__}, cannot be stored"):
+        encode([Outcome(False, error=TOLD, failure=failure)])
+
+
+@pytest.mark.parametrize("text", ['{"step":"pay"}', '{"block":1,"run":0}', '{"step":1,"attempts":1,"run":"x"}', "[]"])
+def test_damaged_failures_are_told(text: str) -> None:
+    with pytest.raises(PayloadUndecodable):
+        decode(f'{{"$":"outcome","v":{{"ok":false,"value":null,"error":null,"failure":{text}}}}}')
+
+
+def test_reading_a_value_leaves_what_it_is_read_from() -> None:
+    data = {"ok": False, "value": None, "error": TOLD, "failure": {"block": "b", "run": RUN_ID}}
+    before = dict(data)
+    assert _outcome_from(data) == _outcome_from(data)
+    assert data == before

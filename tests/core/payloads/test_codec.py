@@ -26,7 +26,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from django_durable.core.payloads.codec import decode, encode, is_plain
+from django_durable.core.payloads.codec import decode, encode, first_of, is_plain, items_of
 from django_durable.core.payloads.durable_type import durable_type
 from django_durable.core.payloads.tags import MAX_DEPTH, MAX_DIGITS, register_tag
 from django_durable.exceptions import PayloadError, PayloadUndecodable
@@ -649,3 +649,30 @@ def test_plain_values_need_no_decoding(value: Any) -> None:
     else:
         assert type(value) not in (type(None), bool, int, str)
         assert type(value) is not float or not math.isfinite(value)
+
+
+# --- a part of a value -----------------------------------------------------------------------
+
+
+UNKNOWN = '{"$":"@of.another.release","v":[1.5,"\\ud83d\\ude00","\\ud800"]}'
+
+
+@pytest.mark.parametrize("first", ["name", "\U0001f600", 17, -1])
+def test_the_first_item_of_a_list_is_read_whatever_follows(first: str | int) -> None:
+    assert first_of(f"[{encode(first)},{UNKNOWN}]") == first
+
+
+def test_the_items_of_a_list_are_the_texts_that_they_were() -> None:
+    assert items_of(f"[7,{UNKNOWN},null]") == ["7", UNKNOWN, "null"]
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "nonsense", "[" * 100_000, "[NaN]"])
+def test_a_part_of_a_damaged_text_is_refused_as_the_whole_is(text: str) -> None:
+    with pytest.raises(PayloadUndecodable):
+        first_of(text)
+
+
+@pytest.mark.parametrize("text", ["", "[", "{}", "1", "nonsense", "[" * 100_000])
+def test_what_is_no_list_has_no_items(text: str) -> None:
+    with pytest.raises(PayloadUndecodable):
+        items_of(text)

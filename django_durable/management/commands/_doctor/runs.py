@@ -25,6 +25,7 @@ def examine_runs(section: Section) -> None:
         "queues": [_queue(depth, now) for depth in listing.queue_depths()],
         "overdue_leases": listing.overdue_leases(now, grace=_reap_grace()),
         "overdue_wakes": listing.overdue_wakes(now, grace=DUE_GRACE),
+        "without_progress": listing.without_progress(now),
         "suspects": listing.suspects(),
         "blocked": listing.blocked(),
     }
@@ -57,6 +58,11 @@ def _judge_runs(section: Section) -> None:
     for reason, count in facts["blocked"].items():
         section.problems.append(
             f"{plural(count, 'run')} blocked: {reason}. See manage.py durable_runs --status blocked."
+        )
+    if count := facts["without_progress"]:
+        section.notes.append(
+            f"{plural(count, 'run')} being worked on without having journaled anything for an hour: a step that hangs? "
+            "run.why() says since when; timeout= ends such attempts."
         )
     if count := facts["suspects"]:
         section.notes.append(f"{plural(count, 'run')} whose process died, to be run alone next.")
