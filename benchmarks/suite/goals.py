@@ -1,0 +1,109 @@
+"""The goals: ratios of figures that were measured in the same run, and how large they have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .ledger import Ledger, Series
+from .systems import OWN
+
+Source = tuple[str, ...]
+"""A system and its variants; the best of them counts. Without a variant, all that were measured."""
+
+SYNC, ASYNC = (OWN, "sync"), (OWN, "async")
+DBOS, ABSURD, RESTATE = ("dbos",), ("absurd",), ("restate",)
+CELERY, DRAMATIQ, LIMITS = ("celery",), ("dramatiq",), ("limits",)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``ours`` of ``figure`` over ``theirs`` of ``other`` (by default the same figure), at least ``factor``.
+
+    ``is_less``: both are times, and the ratio may be at most ``factor``.
+    """
+
+    name: str
+    figure: str
+    ours: Source
+    theirs: Source
+    factor: float
+    other: str = ""
+    is_less: bool = False
+
+
+GOALS = (
+    Goal("S1_enqueue_vs_dbos", "S1_enqueue", SYNC, DBOS, 2),
+    Goal("S1_enqueue_vs_create", "S1_enqueue", SYNC, LIMITS, 0.9),
+    Goal("S1_bulk_vs_dbos", "S1_bulk", SYNC, DBOS, 8),
+    Goal("S1_bulk_vs_bulk_create", "S1_bulk", SYNC, LIMITS, 0.7),
+    Goal("S1_bulk_vs_batched_insert", "S1_bulk", SYNC, LIMITS, 0, other="batched_insert"),
+    Goal("S2_drain_vs_dbos", "S2_drain", SYNC, DBOS, 8),
+    Goal("S2_drain_vs_absurd", "S2_drain", SYNC, ABSURD, 4),
+    Goal("S2_drain_vs_celery", "S2_drain", SYNC, CELERY, 1.5),
+    Goal("S2_async_vs_dbos", "S2_drain", ASYNC, DBOS, 15),
+    Goal("S2_async_vs_dramatiq", "S2_drain", ASYNC, DRAMATIQ, 1),
+    Goal("S2_async_vs_batched_insert", "S2_drain", ASYNC, LIMITS, 0, other="batched_insert"),
+    Goal("S3_sync_vs_dbos", "S3_steps", SYNC, DBOS, 15),
+    Goal("S3_sync_vs_absurd", "S3_steps", SYNC, ABSURD, 5),
+    Goal("S3_sync_vs_restate", "S3_steps", SYNC, RESTATE, 2),
+    Goal("S3_async_vs_dbos", "S3_steps", ASYNC, DBOS, 35),
+    Goal("S3_async_vs_batched_insert", "S3_steps", ASYNC, LIMITS, 0, other="batched_insert"),
+    Goal("S6_latency_vs_dbos", "S6_latency_p50_ms", SYNC, DBOS, 1, is_less=True),
+    Goal("S6_latency_vs_restate", "S6_latency_p50_ms", SYNC, RESTATE, 1, is_less=True),
+    Goal("S6_p99_vs_p50", "S6_latency_p99_ms", SYNC, SYNC, 3, other="S6_latency_p50_ms", is_less=True),
+    Goal("S9_mixed_vs_dbos", "S9_mixed", SYNC, DBOS, 3),
+)
+"""A ``factor`` of 0 is no goal: how near we are to the physical limit is shown and not promised."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    name: str
+    ratio: float
+    goal: float
+    is_met: bool
+
+
+def verdicts(ledger: Ledger) -> list[Verdict]:
+    """Of every goal whose figures are there, and of the two that are sums of times."""
+    found = [verdict for goal in GOALS if (verdict := _ratio(ledger, goal))]
+    return [*found, *_in_commits(ledger)]
+
+
+def _ratio(ledger: Ledger, goal: Goal) -> Verdict | None:
+    ours = _best(ledger, goal.figure, goal.ours, is_less=goal.is_less)
+    theirs = _best(ledger, goal.other or goal.figure, goal.theirs, is_less=goal.is_less)
+    if ours is None or theirs is None:
+        return None
+    ratio = ours / theirs
+    return Verdict(goal.name, ratio, goal.factor, ratio <= goal.factor if goal.is_less else ratio >= goal.factor)
+
+
+def _in_commits(ledger: Ledger) -> Iterable[Verdict]:
+    """A sequential step and a lone run cost so many commits, and little more."""
+    commit = _best(ledger, "commit_ms", LIMITS, is_less=True)
+    if commit is None:
+        return
+    for name, figure, commits, more in (
+        ("S4_step_vs_commit", "S4_step_ms", 1.3, 0.15),
+        ("S6_latency_vs_commits", "S6_latency_p50_ms", 4, 2.0),
+    ):
+        ours = _best(ledger, figure, SYNC, is_less=True)
+        if ours is not None:
+            allowed = commits * commit + more
+            yield Verdict(name, ours / allowed, 1, ours <= allowed)
+
+
+def _best(ledger: Ledger, figure: str, source: Source, *, is_less: bool) -> float | None:
+    system, *variants = source
+    medians = [
+        series.median
+        for series in ledger.series.values()
+        if _is_of(series, figure, system) and (not variants or series.variant in variants)
+    ]
+    return (min if is_less else max)(medians, default=None)
+
+
+def _is_of(series: Series, figure: str, system: str) -> bool:
+    return series.figure == figure and series.system == system

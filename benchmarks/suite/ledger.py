@@ -1,0 +1,119 @@
+"""Every figure of a run, written after each scenario, so that a run that was stopped can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .scenarios import Sample
+
+
+@dataclass
+class Series:
+    """The repetitions of one figure: ``S2_drain`` of ``dbos``, ``async``."""
+
+    system: str
+    variant: str
+    figure: str
+    values: list[float] = field(default_factory=list)
+    costs: list[dict[str, float]] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """The medians of what each repetition cost."""
+        names = {name for cost in self.costs for name in cost}
+        return {name: median(cost[name] for cost in self.costs if name in cost) for name in sorted(names)}
+
+
+@dataclass
+class Ledger:
+    path: Path
+    machine: dict[str, Any]
+    series: dict[str, Series] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    """``S2 dbos async``: what need not be measured again when the run goes on."""
+    ratios: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, path: Path) -> Ledger:
+        return cls(path, machine())
+
+    @classmethod
+    def resume(cls, path: Path) -> Ledger:
+        """As ``load``. Raises ValueError where another machine, or another Python on it, has measured."""
+        found = cls.load(path)
+        if any(found.machine[name] != value for name, value in machine().items() if name != "begun"):
+            raise ValueError(f"{path} is of another machine or Python: figures of two machines are no comparison")
+        return found
+
+    @classmethod
+    def load(cls, path: Path) -> Ledger:
+        """What an earlier run has written, wherever. Raises FileNotFoundError."""
+        read = json.loads(path.read_text())
+        series = {name: _series(one) for name, one in read["series"].items()}
+        return cls(path, read["machine"], series, read["done"])
+
+    def add(self, system: str, variant: str, sample: Sample) -> None:
+        one = self.series.setdefault(f"{sample.figure} {system} {variant}", Series(system, variant, sample.figure))
+        one.values.append(round(sample.value, 4))
+        one.costs.append(sample.cost)
+        one.noise.append(round(sample.noise, 3))
+
+    def finish(self, scenario: str, system: str, variant: str) -> None:
+        self.done.append(f"{scenario} {system} {variant}")
+        self.save()
+
+    def is_done(self, scenario: str, system: str, variant: str) -> bool:
+        return f"{scenario} {system} {variant}" in self.done
+
+    def figure(self, figure: str, system: str, variant: str) -> Series | None:
+        return self.series.get(f"{figure} {system} {variant}")
+
+    def save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        written = {
+            "machine": self.machine,
+            "ratios": self.ratios,
+            "done": self.done,
+            "series": {name: asdict(one) | {"median": one.median, "cost": one.cost} for name, one in self._sorted()},
+        }
+        draft = self.path.with_suffix(".part")
+        draft.write_text(json.dumps(written, indent=1) + "\n")
+        draft.replace(self.path)
+
+    def _sorted(self) -> list[tuple[str, Series]]:
+        return sorted(self.series.items())
+
+
+def _series(read: dict[str, Any]) -> Series:
+    """Without what is reckoned from the rest."""
+    return Series(**{name: value for name, value in read.items() if name not in ("median", "cost")})
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on, as far as the machine tells."""
+    model = ""
+    cpu = Path("/proc/cpuinfo")
+    if cpu.exists():
+        lines = [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].partition(":")[2].strip() if lines else ""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model or platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory / 2**30),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,45 @@
+"""The figures as a table: ratios first, then a block for each figure, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from .goals import Verdict, verdicts
+from .ledger import Ledger, Series
+
+COSTS = ("cpu_client", "cpu_workers", "cpu_postgres", "write_transactions", "wal_bytes", "dead_rows")
+
+
+def report(ledger: Ledger) -> str:
+    """Lines of plain text, a table for each figure."""
+    return "\n".join([*_ratios(verdicts(ledger)), *_figures(ledger)])
+
+
+def _ratios(found: list[Verdict]) -> Iterator[str]:
+    yield f"{'ratio':32} {'is':>9} {'goal':>9}"
+    # Against DBOS and against what the machine can do at all, then the rest.
+    for verdict in sorted(found, key=lambda one: not one.name.endswith(("_dbos", "_batched_insert"))):
+        goal = f"{verdict.goal:9.2f}" if verdict.goal else " " * 9
+        yield f"{verdict.name:32} {verdict.ratio:9.2f} {goal} {'' if verdict.is_met else 'MISSED'}".rstrip()
+
+
+def _figures(ledger: Ledger) -> Iterator[str]:
+    in_order = sorted(ledger.series.values(), key=lambda series: series.figure)
+    for figure, group in groupby(in_order, key=lambda series: series.figure):
+        is_less = figure.endswith("_ms")
+        yield f"\n{figure:30} {'median':>10} {'min - max':>21} {'n':>2}  " + "  ".join(f"{name:>12}" for name in COSTS)
+        for series in sorted(group, key=lambda series: series.median, reverse=not is_less):
+            yield _line(series)
+
+
+def _line(series: Series) -> str:
+    name = f"{series.system} {series.variant}"
+    span = f"{_number(min(series.values))} - {_number(max(series.values))}"
+    costs = (f"{series.cost[cost]:>12,.2f}" if cost in series.cost else " " * 12 for cost in COSTS)
+    line = f"{name:30} {_number(series.median):>10} {span:>21} {len(series.values):>2}  {'  '.join(costs)}"
+    return line.rstrip()
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"

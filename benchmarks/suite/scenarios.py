@@ -1,0 +1,212 @@
+"""S0 to S4, S6 and S9: the same procedure for every system, sizes as in the goals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .client import Client, Missing, wait_until
+from .meter import Meter, rows_left_dead
+from .quiet import wait_until_quiet
+from .stage import Stage
+from .workers import Workers, workers
+
+TIMEOUT = 180.0
+BULK = 500
+WARM_UP = 20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many runs a scenario has; ``part`` of them in a trial."""
+
+    enqueue: int = 5_000
+    drain: int = 5_000
+    steps_runs: int = 200
+    steps: int = 10
+    sequential: int = 500
+    latency: int = 300
+    mixed: int = 3_000
+
+    def part(self, part: float) -> Sizes:
+        return Sizes(**{name: max(2, round(value * part)) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One figure of one repetition. ``cost`` as ``Meter`` gives it; ``noise`` in cores that others used just before."""
+
+    figure: str
+    value: float
+    cost: dict[str, float]
+    noise: float
+
+
+@dataclass
+class Bench:
+    """One system in one of its variants, prepared: its client runs, its tables are empty."""
+
+    stage: Stage
+    client: Client
+    environment: dict[str, str]
+    database: str
+    log: Path
+    sizes: Sizes
+    patience: float = 20.0
+    """Seconds to wait for a quiet machine before each measurement."""
+
+    @contextmanager
+    def workers(self, processes: int) -> Iterator[Workers]:
+        """Ready: some runs have finished, and none of the processes is still starting up."""
+        commands = self.client.ask("worker_commands", processes=processes).result
+        with workers(commands, self.environment, self.log) as started:
+            self.client.ask("enqueue", count=WARM_UP, steps=1)
+            wait_until(self.client, "finished", WARM_UP, timeout=TIMEOUT, pause=0.05)
+            # One may have done them all while another was still being imported, which takes CPU.
+            wait_until_quiet(self.patience)
+            started.check()
+            yield started
+
+    def fill(self, count: int, steps: int) -> None:
+        """By the quickest door: how runs come in is not what is measured."""
+        try:
+            self.client.ask("enqueue_many", count=count, steps=steps, batch=BULK)
+        except Missing:
+            self.client.ask("enqueue", count=count, steps=steps)
+
+
+def limits(bench: Bench) -> Iterator[Sample]:
+    """S0: what psycopg does with this database where nothing stands between; asked of ``limits`` alone."""
+    noise = wait_until_quiet(bench.patience)
+    meter = Meter(bench.stage, bench.client.pid)
+    count = bench.sizes.enqueue
+    answer = bench.client.ask("commits", count=count)
+    yield Sample("commit_ms", 1000 * answer.seconds / count, meter.cost(count), noise)
+    noise = wait_until_quiet(bench.patience)
+    meter, count = Meter(bench.stage, bench.client.pid), 10 * count
+    answer = bench.client.ask("batched_inserts", count=count, batch=BULK)
+    yield Sample("batched_insert", count / answer.seconds, meter.cost(count), noise)
+
+
+def enqueue(bench: Bench) -> Iterator[Sample]:
+    """S1: one call a run, then the bulk door; no worker is there."""
+    count = bench.sizes.enqueue
+    for figure, call, more in (("S1_enqueue", "enqueue", {}), ("S1_bulk", "enqueue_many", {"batch": BULK})):
+        bench.client.ask("clear")
+        noise = wait_until_quiet(bench.patience)
+        meter = Meter(bench.stage, bench.client.pid)
+        try:
+            answer = bench.client.ask(call, count=count, steps=1, **more)
+        except Missing:
+            continue
+        yield Sample(figure, count / answer.seconds, meter.cost(count), noise)
+
+
+def drain(bench: Bench) -> Iterator[Sample]:
+    """S2: one-step runs by two worker processes, from the first outcome that is seen to the last."""
+    count = bench.sizes.drain
+    value, cost, noise = _work_off(bench, "finished", count, 1, processes=2, goal=count)
+    yield Sample("S2_drain", value, cost, noise)
+
+
+def steps(bench: Bench) -> Iterator[Sample]:
+    """S3: runs of ten no-op steps by one worker process, in steps a second."""
+    runs, each = bench.sizes.steps_runs, bench.sizes.steps
+    counted = _steps_counted(bench)
+    value, cost, noise = _work_off(bench, counted, runs, each, processes=1, goal=runs * each)
+    yield Sample("S3_steps", value, cost, noise)
+
+
+def sequential(bench: Bench) -> Iterator[Sample]:
+    """S4: one run of many steps, in milliseconds a step."""
+    each = bench.sizes.sequential
+    value, cost, noise = _work_off(bench, _steps_counted(bench), 1, each, processes=1, goal=each)
+    yield Sample("S4_step_ms", 1000 / value, cost, noise)
+
+
+def latency(bench: Bench) -> Iterator[Sample]:
+    """S6: single runs from start to result on an idle system, in milliseconds."""
+    count = bench.sizes.latency
+    bench.client.ask("clear")
+    with bench.workers(1) as started:
+        noise = wait_until_quiet(bench.patience)
+        meter = Meter(bench.stage, bench.client.pid, started)
+        try:
+            found = sorted(bench.client.ask("latency", count=count).result)
+        except Missing:
+            return
+        cost = meter.cost(count)
+    for figure, share in (("S6_latency_p50_ms", 0.5), ("S6_latency_p99_ms", 0.99)):
+        yield Sample(figure, found[min(count - 1, int(share * count))], cost, noise)
+
+
+def mixed(bench: Bench) -> Iterator[Sample]:
+    """S9: one producer starts runs one by one while two worker processes drain."""
+    count = bench.sizes.mixed
+    bench.client.ask("clear")
+    with bench.workers(2) as started:
+        before = bench.client.count("finished")
+        noise = wait_until_quiet(bench.patience)
+        meter = Meter(bench.stage, bench.client.pid, started)
+        began = time.perf_counter()
+        bench.client.ask("enqueue", count=count, steps=1)
+        _, ended = wait_until(bench.client, "finished", before + count, timeout=TIMEOUT)
+        cost = meter.cost(count)
+        started.check()
+    yield Sample("S9_mixed", count / (ended - began), cost, noise)
+
+
+SCENARIOS: dict[str, Callable[[Bench], Iterator[Sample]]] = {
+    "S0": limits,
+    "S1": enqueue,
+    "S2": drain,
+    "S3": steps,
+    "S4": sequential,
+    "S6": latency,
+    "S9": mixed,
+}
+
+
+def _steps_counted(bench: Bench) -> str:
+    """What can be watched growing while runs of several steps are under way."""
+    try:
+        bench.client.ask("steps_done")
+    except Missing:
+        return "finished"
+    return "steps_done"
+
+
+def _work_off(
+    bench: Bench, counted: str, runs: int, each: int, *, processes: int, goal: int
+) -> tuple[float, dict[str, float], float]:
+    """Operations a second between the first one seen and the last; what they cost; noise.
+
+    Where only whole runs can be counted, or runs begin as they are started, from the instant at which work could begin.
+    """
+    bench.client.ask("clear")
+    with bench.workers(processes) as started:
+        before = {call: bench.client.count(call) for call in {counted, "finished"}}
+        if not bench.client.is_pushed:
+            started.hold()
+            bench.fill(runs, each)
+        noise = wait_until_quiet(bench.patience)
+        dead = rows_left_dead(bench.stage, bench.database)
+        meter = Meter(bench.stage, bench.client.pid, started)
+        began, done = time.perf_counter(), 0
+        if bench.client.is_pushed:
+            bench.fill(runs, each)
+        else:
+            started.let_go()
+            if counted == "steps_done" or each == 1:
+                seen, at = wait_until(bench.client, counted, before[counted] + 1, timeout=TIMEOUT, pause=0.001)
+                # Where all of it was done before anybody looked, the start has to do.
+                if seen - before[counted] < goal:
+                    done, began = seen - before[counted], at
+        _, ended = wait_until(bench.client, "finished", before["finished"] + runs, timeout=TIMEOUT)
+        cost = meter.cost(goal)
+        started.check()
+    cost["dead_rows"] = round((rows_left_dead(bench.stage, bench.database) - dead) / goal, 4)
+    return (goal - done) / (ended - began), cost, noise

@@ -1,0 +1,61 @@
+"""The servers of a run, and what every process of a system finds in its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+
+from tests.servers import Folder, PostgresServer, RedisServer
+
+from .systems import FOLDER
+
+
+@dataclass(frozen=True)
+class Stage:
+    """PostgreSQL with ``fsync`` and ``synchronous_commit`` on, and Redis: nobody else's, on private sockets."""
+
+    folder: Path
+    postgres: PostgresServer
+    redis: RedisServer
+
+    def url(self, database: str) -> str:
+        return urlsplit(self.postgres.url)._replace(path=f"/{database}").geturl()
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(self.url(database), autocommit=True)
+
+    def empty_database(self, name: str) -> str:
+        """Its URL. What a participant left there before is gone."""
+        with self.connect() as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return self.url(name)
+
+    def environment(self, database: str, variant: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("DURABLE_", "DJANGO_"))}
+        scratch = self.folder / database
+        scratch.mkdir(exist_ok=True)
+        return {
+            **kept,
+            "PYTHONPATH": str(FOLDER),
+            "BENCH_POSTGRES": self.url(database),
+            "BENCH_REDIS": self.redis.url,
+            "BENCH_FOLDER": str(scratch),
+            "BENCH_VARIANT": variant,
+        }
+
+
+@contextmanager
+def stage(options: dict[str, str] | None = None) -> Iterator[Stage]:
+    """``options``: settings of PostgreSQL besides its defaults and durability."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(Folder())
+        postgres = stack.enter_context(PostgresServer(folder, fsync=True, options=options))
+        redis = stack.enter_context(RedisServer(folder))
+        yield Stage(folder, postgres, redis)

@@ -1,0 +1,90 @@
+"""This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
+
+A variant's second word is its queue: none means Redis.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import NoReturn
+
+from protocol import System, serve
+
+ASYNC_CONCURRENCY = "200"
+"""Coroutines are cheap (docs/performance.md); a thread each is not."""
+
+
+class DjangoDurable(System):
+    variants = ("sync", "async", "sync-database", "async-database")
+
+    def __init__(self) -> None:
+        from tests.servers import database_settings
+
+        self.is_async = self.variant.startswith("async")
+        # As docs/performance.md recommends where no old PgBouncer stands between.
+        os.environ["BENCH_DURABLE"] = json.dumps({"PREPARED_STATEMENTS": True})
+        os.environ["BENCH_QUEUE"] = "database" if self.variant.endswith("-database") else "redis"
+        os.environ["BENCH_DATABASE"] = json.dumps(database_settings(os.environ["BENCH_POSTGRES"]))
+        os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
+
+    def prepare(self) -> None:
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+
+    def connect(self) -> None:
+        import django
+
+        django.setup()
+        from benchmarks.project.workflows import steps, steps_async
+
+        self.workflow = steps_async if self.is_async else steps
+
+    def clear(self) -> None:
+        from benchmarks.quick import empty
+
+        empty()
+
+    def enqueue(self, count: int, steps: int) -> None:
+        for _ in range(count):
+            self.workflow.enqueue(count=steps)
+
+    def enqueue_many(self, count: int, steps: int, batch: int) -> None:
+        for first in range(0, count, batch):
+            self.workflow.enqueue_many([{"count": steps}] * min(batch, count - first))
+
+    def finished(self) -> int:
+        from django_durable.models import Run
+
+        return Run.objects.filter(status="succeeded").count()
+
+    def steps_done(self) -> int:
+        from django_durable.models import JournalEntry
+
+        return JournalEntry.objects.count()
+
+    def latency(self, count: int) -> list[float]:
+        milliseconds = []
+        for _ in range(count):
+            began = time.perf_counter()
+            self.workflow.enqueue(count=1).result(timeout=30)
+            milliseconds.append((time.perf_counter() - began) * 1000)
+        return milliseconds
+
+    def worker_commands(self, processes: int) -> list[list[str]]:
+        return [[sys.executable, __file__, "worker", str(processes)]]
+
+    def become_worker(self, processes: str) -> NoReturn:
+        command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", "--processes", processes]
+        os.execv(sys.executable, [*command, "--concurrency", ASYNC_CONCURRENCY] if self.is_async else command)
+
+
+system = DjangoDurable()
+if sys.argv[1] == "worker":
+    system.become_worker(sys.argv[2])
+serve(system)

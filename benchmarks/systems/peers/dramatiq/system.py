@@ -1,0 +1,77 @@
+"""dramatiq 2.2 with Redis as its broker: jobs that are not durable, acknowledged after they ran.
+
+Settings: the environment variables of https://dramatiq.io/reference.html; ``default`` touches none. Runs of more steps
+are a ``pipeline`` (of 495 at most). There is no bulk door: a ``group`` sends its messages one by one.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from dramatiq import pipeline
+from protocol import System, Unsupported, serve
+from tasks import RUNS, STEPS, answer, broker, last_step, step
+
+FOLDER = str(Path(__file__).parent)
+SETTINGS = {
+    # By default a process holds 16 messages at most and, while it does, sleeps for 5 ms and more before it looks again:
+    # that sleep is the limit of short jobs. From 256 on (tried to 2,000) it is the CPU: more than twice the jobs.
+    "dramatiq_queue_prefetch": "256",
+    # How long an idle worker sleeps at most: a second by default, which the first message after a pause waits for.
+    "dramatiq_worker_timeout": "10",
+}
+
+
+class Dramatiq(System):
+    variants = ("best", "default")
+
+    def prepare(self) -> None:
+        pass
+
+    def connect(self) -> None:
+        pass
+
+    def clear(self) -> None:
+        broker.client.flushdb()
+        for file in (STEPS, RUNS):
+            os.ftruncate(file, 0)
+
+    def enqueue(self, count: int, steps: int) -> None:
+        for _ in range(count):
+            if steps == 1:
+                last_step.send()
+            else:
+                send_steps(steps)
+
+    def finished(self) -> int:
+        return os.fstat(RUNS).st_size
+
+    def steps_done(self) -> int:
+        return os.fstat(STEPS).st_size
+
+    def latency(self, count: int) -> list[float]:
+        milliseconds = []
+        for _ in range(count):
+            began = time.perf_counter()
+            answer.send().get_result(block=True)
+            milliseconds.append((time.perf_counter() - began) * 1000)
+        return milliseconds
+
+    def worker_commands(self, processes: int) -> list[list[str]]:
+        settings = [f"{name}={value}" for name, value in SETTINGS.items()] if self.variant == "best" else []
+        # Eight threads are the default; with two a job costs a tenth less CPU, but those would not do for real work.
+        options = ["--processes", str(processes), "--threads", "8", "--path", FOLDER]
+        return [["env", *settings, sys.executable, "-m", "dramatiq", "tasks", *options]]
+
+
+def send_steps(steps: int) -> None:
+    ignoring = {"pipe_ignore": True}  # the steps pass nothing on
+    messages = [step.message_with_options(**ignoring) for _ in range(steps - 1)]
+    try:
+        pipeline([*messages, last_step.message_with_options(**ignoring)]).run()
+    except RecursionError as error:
+        raise Unsupported(f"a message holds all that follow it, and {steps} are too deep for JSON") from error
+
+
+serve(Dramatiq())

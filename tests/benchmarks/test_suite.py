@@ -1,0 +1,153 @@
+"""The comparison of engines: what it divides, keeps and shows, and one small real run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.suite.chart import chart
+from benchmarks.suite.goals import GOALS, verdicts
+from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.report import report
+from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
+from benchmarks.suite.systems import PARTICIPANTS, participants
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def ledger(path: Path, **figures: list[float]) -> Ledger:
+    """``S2_drain__dbos__sync=[1.0, 2.0]``."""
+    made = Ledger.new(path)
+    for name, values in figures.items():
+        figure, system, variant = name.split("__")
+        for value in values:
+            made.add(system, variant, Sample(figure, value, {"wal_bytes": value}, 0.0))
+    return made
+
+
+def ratios(made: Ledger) -> dict[str, tuple[float, bool]]:
+    return {verdict.name: (round(verdict.ratio, 3), verdict.is_met) for verdict in verdicts(made)}
+
+
+def test_a_ratio_is_ours_over_the_best_of_theirs(tmp_path: Path) -> None:
+    made = ledger(
+        tmp_path / "results.json",
+        S2_drain__django_durable__sync=[800.0, 900.0, 100.0],
+        S2_drain__django_durable__async=[5000.0],
+        S2_drain__dbos__sync=[100.0],
+        S2_drain__dbos__direct=[90.0, 101.0, 102.0],
+    )
+    assert ratios(made) == {"S2_drain_vs_dbos": (7.921, False), "S2_async_vs_dbos": (49.505, True)}
+
+
+def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
+    made = ledger(
+        tmp_path / "results.json",
+        S6_latency_p50_ms__django_durable__sync=[3.0],
+        S6_latency_p99_ms__django_durable__sync=[9.3],
+        S6_latency_p50_ms__dbos__sync=[30.0],
+        S6_latency_p50_ms__dbos__direct=[4.0],
+        S4_step_ms__django_durable__sync=[0.54],
+        commit_ms__limits__django=[0.3],
+    )
+    assert ratios(made) == {
+        "S6_latency_vs_dbos": (0.75, True),
+        "S6_p99_vs_p50": (3.1, False),
+        "S4_step_vs_commit": (1.0, True),
+        "S6_latency_vs_commits": (0.938, True),
+    }
+
+
+def test_goals_ask_for_what_is_measured() -> None:
+    names = {participant.name for participant in PARTICIPANTS}
+    assert len({goal.name for goal in GOALS}) == len(GOALS)
+    assert {goal.ours[0] for goal in GOALS} | {goal.theirs[0] for goal in GOALS} <= names
+    measured = set(SCENARIOS) | {"batched"}
+    assert {figure.split("_")[0] for goal in GOALS for figure in (goal.figure, goal.other) if figure} <= measured
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_it_has(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json", S1_enqueue__dbos__sync=[3.0, 1.0, 2.0])
+    made.finish("S1", "dbos", "sync")
+    read = Ledger.load(made.path)
+    assert read.is_done("S1", "dbos", "sync")
+    assert not read.is_done("S1", "dbos", "async")
+    assert (series := read.figure("S1_enqueue", "dbos", "sync"))
+    assert (series.values, series.median, series.cost) == ([3.0, 1.0, 2.0], 2.0, {"wal_bytes": 2.0})
+
+
+def test_figures_of_another_machine_are_no_part_of_a_run(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.machine["cores"] = 1024
+    made.save()
+    assert Ledger.load(made.path).machine["cores"] == 1024
+    with pytest.raises(ValueError, match="another machine"):
+        Ledger.resume(made.path)
+
+
+def test_the_report_begins_with_what_was_promised_and_says_what_was_missed(tmp_path: Path) -> None:
+    made = ledger(
+        tmp_path / "results.json",
+        S2_drain__django_durable__sync=[300.0, 100.0, 200.0],
+        S2_drain__dbos__sync=[100.0],
+        S2_drain__celery__best=[100.0],
+    )
+    lines = report(made).splitlines()
+    assert [line.split() for line in lines[1:3]] == [
+        ["S2_drain_vs_dbos", "2.00", "8.00", "MISSED"],
+        ["S2_drain_vs_celery", "2.00", "1.50"],
+    ]
+    assert "django_durable sync" in lines[5]
+    assert lines[5].split()[2:7] == ["200", "100", "-", "300", "3"]
+
+
+def test_the_chart_has_a_bar_for_each_series_as_long_as_its_rate(tmp_path: Path) -> None:
+    made = ledger(
+        tmp_path / "results.json",
+        S2_drain__django_durable__sync=[400.0],
+        S2_drain__dbos__sync=[100.0],
+        S2_drain__celery__best=[200.0],
+        S2_drain__limits__django=[9000.0],
+    )
+    bars = list(ElementTree.fromstring(chart(made, ["celery"])).iter("{http://www.w3.org/2000/svg}rect"))  # noqa: S314
+    assert [bar.get("class") for bar in bars] == ["ours", "lossy", "theirs"]
+    longest = int(bars[0].get("width", 0))
+    assert [int(bar.get("width", 0)) for bar in bars] == [longest, round(longest / 2), round(longest / 4)]
+
+
+def test_a_part_of_the_sizes_is_never_none() -> None:
+    assert set(vars(Sizes().part(0.00001)).values()) == {2}
+
+
+def test_nobody_takes_part_under_an_unknown_name() -> None:
+    assert [one.name for one in participants(["dbos", "limits"])] == ["limits", "dbos"]
+    with pytest.raises(ValueError, match="no such system: airflow; there are limits, "):
+        participants(["airflow"])
+
+
+@pytest.mark.parametrize("participant", PARTICIPANTS, ids=lambda participant: participant.name)
+def test_every_participant_has_its_folder(participant: Any) -> None:
+    assert participant.script.exists()
+    assert participant.is_own or (participant.folder / "requirements.txt").read_text().count("==") > 0
+
+
+def test_it_measures_real_processes(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.suite", "--systems", "django_durable", "--variants", "sync"]
+    small = ["--scenarios", "S3", "--part", "0.05", "--repetitions", "1", "--patience", "0", "--results", str(results)]
+    done = subprocess.run([*command, *small], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = json.loads(results.read_text())
+    assert written["done"] == ["S3 django_durable sync"]
+    assert list(written["series"]) == ["S3_steps django_durable sync"]
+    series = written["series"]["S3_steps django_durable sync"]
+    assert len(series["values"]) == 1 and series["median"] > 0
+    # Each of the two steps of ten runs is a row of the journal, and hardly a commit of its own.
+    assert series["cost"]["wal_bytes"] > 100
+    assert 0 < series["cost"]["write_transactions"] < 3
