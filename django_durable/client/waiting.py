@@ -12,7 +12,8 @@ from ..core.flow.executing import is_executing
 from ..exceptions import ResultUnavailable
 from ..store.database import Database
 
-FIRST_PAUSE, LAST_PAUSE = 0.005, 0.25
+FIRST_PAUSE, LAST_PAUSE = 0.001, 0.25
+"""Seconds. A short run on an idle system is over within a few milliseconds; some ten looks later it is a long one."""
 
 
 def pauses(
