@@ -68,7 +68,10 @@ def measure(
         database = f"{participant.name}_{variant}".replace("-", "_")
         scene.empty_database(database)
         environment = scene.environment(database, variant)
-        subprocess.run([python, participant.script, "prepare"], env=environment, check=True)
+        prepared = subprocess.run([python, participant.script, "prepare"], env=environment, check=False)
+        if prepared.returncode:
+            print(f"== {participant.name} is left out: it could not be prepared (see above)", flush=True)
+            return
         log = scene.folder / f"{database}.log"
         with client(python, participant.script, environment) as asked:
             bench = Bench(scene, asked, environment, database, log, Sizes().part(options.part), options.patience)
