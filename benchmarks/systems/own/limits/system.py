@@ -9,8 +9,9 @@ import psycopg
 from protocol import System, Unsupported, serve
 
 TABLE = "bench_row"
-INSERT = f"INSERT INTO {TABLE} (workflow, step, payload, status, created) SELECT %s, 1, %s::jsonb, 'queued', now()"
-MANY = f"{INSERT} FROM generate_series(1, %s)"
+INTO = f"INSERT INTO {TABLE} (workflow, step, payload, status, created)"
+INSERT = f"{INTO} VALUES (%s, 1, %s::jsonb, 'queued', now())"
+MANY = f"{INTO} SELECT name, 1, text::jsonb, 'queued', now() FROM unnest(%s::text[], %s::text[]) row(name, text)"
 PAYLOAD = {"count": 1, "text": "x" * 24}
 
 
@@ -70,7 +71,7 @@ class Limits(System):
     def batched_inserts(self, count: int, batch: int) -> None:
         payload = json.dumps(PAYLOAD)
         for _ in range(0, count, batch):
-            self.connection.execute(MANY, ("bench", payload, batch), prepare=True)
+            self.connection.execute(MANY, (["bench"] * batch, [payload] * batch), prepare=True)
 
     def finished(self) -> int:
         return 0
