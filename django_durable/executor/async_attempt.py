@@ -54,7 +54,7 @@ async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:
 
 async def _settle(attempt: Attempt, drive: AsyncDriver, outcome: Outcome) -> Outcome:
     try:
-        await drive.run(lambda: drive(attempt.settling()))
+        await drive.run(lambda: drive(attempt.settling(outcome)))
     except BaseException as error:
         return attempt.interrupted() if drive.is_interrupted else attempt.settled(outcome, error)
     return attempt.settled(outcome)

@@ -191,12 +191,12 @@ class Attempt:
             case _:
                 return bool(self.flow.losers) or (self.claim.phase == Phase.FORWARD and owes_losers(self.flow))
 
-    def settling(self) -> Decisions[None]:
-        """To be driven after the function has ended, whatever way."""
+    def settling(self, outcome: Outcome) -> Decisions[None]:
+        """To be driven after the function has ended with ``outcome``."""
         self.flow.outcome = None
         # How the function ended stands, and the deadline binds none of what is left to be undone.
         self.flow.run = replace(self.flow.run, deadline_at=None)
-        return settle_losers(self.flow, self._function())
+        return settle_losers(self.flow, self._function(), goes_on=isinstance(outcome, Suspended | Retried))
 
     def settled(self, outcome: Outcome, error: BaseException | None = None) -> Outcome:
         """The outcome, where it was ``outcome`` before the losers were settled, which raised ``error``."""
@@ -213,6 +213,8 @@ class Attempt:
             case Failed() | Ending():
                 # The failure stands, and what is left to undo is undone before it is told.
                 return Ending(Phase.COMPENSATING, outcome.error)
+            case Completed():
+                return replace(second, in_time=True)
             case _:
                 return second
 

@@ -42,7 +42,7 @@ def _perform(attempt: Attempt, drive: SyncDriver) -> Outcome:
 
 def _settle(attempt: Attempt, drive: SyncDriver, outcome: Outcome) -> Outcome:
     try:
-        drive(attempt.settling())
+        drive(attempt.settling(outcome))
     except BaseException as error:
         return attempt.settled(outcome, error)
     return attempt.settled(outcome)

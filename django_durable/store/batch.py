@@ -123,10 +123,10 @@ class Batch:
             case Blocked(reason, text, fingerprint, undoes):
                 self._leave(run_id, Status.BLOCKED, reason=reason, fingerprint=fingerprint, undoes=undoes)
                 self._add_payload(run_id, PayloadKind.BLOCK, encode({"message": text}))
-            case Suspended(waiting_on, wake_at, wake_after, _):
-                self._wait(run_id, waiting_on, self.dialect.instant(wake_at), wake_after)
+            case Suspended(waiting_on, wake_at, wake_after, _, in_time):
+                self._wait(run_id, waiting_on, self.dialect.instant(wake_at), wake_after, in_time=in_time)
             case Retried(error, attempt, delay):
-                self._wait(run_id, "retry:run", None, delay, attempt)
+                self._wait(run_id, "retry:run", None, delay, attempt=attempt)
                 self._add_payload(run_id, PayloadKind.RETRY, encode(error))
 
     def _leave(
@@ -154,7 +154,14 @@ class Batch:
             self._add_payload(run_id, PayloadKind.ERROR, encode(error))
 
     def _wait(
-        self, run_id: Any, waiting_on: str, wake_at: Any, wake_after: float | None, attempt: int | None = None
+        self,
+        run_id: Any,
+        waiting_on: str,
+        wake_at: Any,
+        wake_after: float | None,
+        *,
+        attempt: int | None = None,
+        in_time: bool = False,
     ) -> None:
         self.suspending.append(
             {
@@ -163,5 +170,6 @@ class Batch:
                 "wake_at": wake_at,
                 "wake_after": wake_after,
                 "attempt": attempt,
+                "in_time": in_time,
             }
         )

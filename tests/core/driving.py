@@ -178,7 +178,7 @@ class World:
     def _settle(self, body: Body, outcome: Completed | Suspended) -> Outcome:
         self.flow.outcome = None
         try:
-            self._line(settle_losers(self.flow, body))
+            self._line(settle_losers(self.flow, body, goes_on=isinstance(outcome, Suspended)))
         except Unwind:
             second = self.flow.outcome
             assert second is not None

@@ -184,6 +184,30 @@ def test_a_waiting_run_ends_at_its_deadline(kind: str) -> None:
     assert run.attempt == 1
 
 
+@durable_workflow(name="ending.raced", timeout=60)
+def raced(ctx: Context) -> str:
+    def loser(ctx: Context) -> None:
+        retry = Retry(max_attempts=3, initial=100, maximum=100, jitter=0)
+        ctx.step("lost", int, compensate=lambda _: undo_at_last(), retry=retry)
+        ctx.sleep("long", 3600)
+
+    return ctx.race("any", {"loser": loser, "winner": lambda ctx: ctx.sleep("nap", 1)})[0]
+
+
+def undo_at_last() -> None:
+    calls.append("undo")
+    if len(calls) < 3:
+        raise OSError("away")
+
+
+def test_a_deadline_that_comes_after_the_function_has_returned_does_not_bind_what_losers_did() -> None:
+    run = raced.enqueue()
+    with travel():
+        run_until_idle(skip_waits=True)
+    assert (run.refresh().status, calls) == (Status.SUCCEEDED, ["undo"] * 3), run.error
+    assert run.result(timeout=0) == "winner"
+
+
 def test_a_child_inherits_the_deadline() -> None:
     run = waiting.enqueue("child")
     run_until_idle()

@@ -84,7 +84,7 @@ def test_a_deadline_that_passes_while_losers_are_settled_keeps_none_of_them_from
     held.racing(Context(attempt.flow, drive))
     now[0] += timedelta(seconds=200)
     held.pass_by()
-    drive(attempt.settling())
+    drive(attempt.settling(Failed(ERROR)))
     drive.finish()
     pool.close()
     assert held.order == ["on", "held", "-held"]

@@ -28,9 +28,9 @@ class Answered:
         at, response = self._given.get(place, (path, ""))
         return None if at == path else response
 
-    def response(self, place: str) -> str:
-        """The response that the event of ``place`` was given; it was."""
-        return self._given[place][1]
+    def response(self, place: str) -> str | None:
+        """The response that the event of ``place`` was given, if it was."""
+        return self._given[place][1] if place in self._given else None
 
     def take(self, place: str, path: str, response: str) -> None:
         """The event of ``place`` is answered by the call at ``path``."""

@@ -13,8 +13,9 @@ from ..journal.outcomes import Paused, Stopped, Suspended, together
 from ..journal.states import TERMINAL, Kind
 from .effects import Answer, AwaitBranch, Decisions, Effect, Ended, Performed, Persist, Refresh, Returned, Spawn, Stop
 from .flow import Flow
-from .parts import absorb
-from .scopes import Body, revisit, settle
+from .looking import Looking
+from .parts import absorb, take_undos
+from .scopes import Body, look, revisit, settle
 
 LOOK_AGAIN = 1.0
 """Seconds between two looks at what the outside has sent, while some branches work and others wait for it."""
@@ -56,10 +57,30 @@ def revisit_all(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
 
 
 def revisit_if_stopped(flow: Flow, branches: Sequence[Branch]) -> Decisions[None]:
-    """A line that only looks comes by all branches, and goes no further. Nor does one that lost."""
+    """A line that lost comes by all branches, and goes no further."""
     if flow.is_stopped:
         yield from revisit_all(flow, branches)
         flow.end(Stopped())
+
+
+def look_through(flow: Flow, path: str, branches: Sequence[Branch], *, least: int) -> Decisions[list[Branch]]:
+    """Look through branches of what is at ``path``, of which the journal does not say what they came to. Those that
+    have come to their ends, with ``performed``; where these are fewer than ``least``, the flow goes no further."""
+    ended: list[Branch] = []
+    for branch in branches:
+        branch.part = part = flow.part(branch.path)
+        looking = cast(Looking, flow.looking).beside(f"{path}/", f"{branch.path}/")
+        if flow.may_undo(branch.path) or looking.is_ahead:
+            performed = yield from look(flow, part, branch.body, looking)
+            take_undos(flow, part)
+            if performed is not None:
+                branch.performed = performed
+                ended.append(branch)
+        else:
+            flow.seen.add(f"{branch.path}/")
+    if len(ended) < least:
+        flow.end(Stopped())
+    return ended
 
 
 class Branches:

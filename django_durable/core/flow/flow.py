@@ -30,6 +30,7 @@ from .claimed import Claimed
 from .halting import reason_to_halt
 from .journal_bounds import JournalBounds
 from .lease import Lease
+from .looking import Looking
 from .losers import Losers
 from .redoing import Redoing
 from .run_info import RunInfo
@@ -49,10 +50,10 @@ class Flow:
         "claimed",
         "heeds_cancel",
         "is_closed",
-        "is_looking",
         "is_replaying",
         "journal",
         "lease",
+        "looking",
         "losers",
         "misuse",
         "outcome",
@@ -104,8 +105,8 @@ class Flow:
         for all that begin with it."""
         self.undos: list[Undo] = []
         """What there is to undo: found by lines that only look for it."""
-        self.is_looking: bool = parent.is_looking if parent is not None else False
-        """Whether this line only replays, for what there is to undo: it changes nothing of the journal."""
+        self.looking: Looking | None = parent.looking if parent is not None else None
+        """Where this line only replays, for what there is to undo: how far. It changes nothing of the journal."""
         self._parent = parent
         self._is_stopped = False
 
@@ -120,9 +121,13 @@ class Flow:
         is under way may journal its result: a branch that loses a race is stopped in the middle of its work."""
         self._is_stopped = True
 
-    def look(self) -> None:
-        """This line, which has not begun, and every part of it only replays: what is not journaled unwinds it."""
-        self._is_stopped = self.is_looking = True
+    def look(self, looking: Looking) -> None:
+        """This line, which has not begun, and every part of it only replays, as far as ``looking`` says."""
+        self._is_stopped, self.looking = True, looking
+
+    @property
+    def is_looking(self) -> bool:
+        return self.looking is not None
 
     @property
     def is_stopped(self) -> bool:
@@ -162,16 +167,19 @@ class Flow:
         journal = self.journal
         self.seen.add(path)
         entry = journal.ask(path)
+        if self.looking is not None:
+            self.looking.come_to(path)
         if entry is None:
             if journal.size >= self.bounds.near and kind != Kind.UNDO and not self.is_stopped:
                 self.bounds.make_room(self.run.run_id, self.run.workflow, journal.size)
-            self.is_replaying = False
+            # A line that only looks says nothing that an attempt has said, or will say.
+            self.is_replaying = self.is_looking
             return None
         if self.is_replaying:
             self.pending.unsay()
         if entry.is_wait:
             # What comes after a wait is new, although the wait itself was journaled.
-            self.is_replaying = False
+            self.is_replaying = self.is_looking
         if entry.kind != kind:
             text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
             self.end(Blocked(BlockReason.DIVERGED, text))
@@ -179,7 +187,7 @@ class Flow:
 
     def _taken_up(self, entry: Entry) -> Entry:
         """Changed code had passed this wait by, and this code waits for it again: from when it first did."""
-        if self.is_looking and entry.kind == Kind.STEP:
+        if self.is_looking and entry.kind in (Kind.STEP, Kind.SLEEP):
             return entry
         if self.is_stopped:
             self.end(Stopped())
@@ -213,17 +221,30 @@ class Flow:
         if (reason := reason_to_halt(lease, run, self.heeds_cancel, self.journal.now)) is not None:
             self.end(reason)
 
-    def record(self, entry: Entry) -> None:
-        """Journal ``entry`` with the next commit. A line that only looks has come to where the journal ends."""
-        if self.is_looking:
+    def require_way(self) -> None:
+        """As ``require_live``, of what takes nothing to be done: a line that only looks may go on without it."""
+        if self.looking is None:
+            self.require_live()
+        else:
+            self._pass_by(self.looking)
+
+    def _pass_by(self, looking: Looking) -> None:
+        if not looking.may_pass():
             self.end(Stopped())
+
+    def record(self, entry: Entry) -> None:
+        """Journal ``entry`` with the next commit. A line that only looks goes on without, or ends."""
+        if self.looking is not None:
+            self._pass_by(self.looking)
+            return
         self.journal.add(entry)
         self.pending.entries[entry.path] = entry
 
     def forget(self, paths: Collection[str]) -> None:
         """Prune these entries with the next commit."""
-        if self.is_looking:
-            self.end(Stopped())
+        if self.looking is not None:
+            self._pass_by(self.looking)
+            return
         self.pending.forget(paths)
         self.journal.forget(paths)
 

@@ -27,7 +27,9 @@ def progress(flow: Flow, done: float, total: float | None, message: str) -> None
     for what, number in (("done", done), ("total", total)):
         if number is not None or what == "done":
             _check_number(what, number)
-    flow.pending.progress = encode({"done": done, "total": total, "message": str(message)[:500]})
+    text = encode({"done": done, "total": total, "message": str(message)[:500]})
+    if not flow.is_looking:
+        flow.pending.progress = text
 
 
 def _check_number(what: str, number: object) -> None:
@@ -42,7 +44,8 @@ def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
     flow.require_open("annotate")
     names = [check_name("annotation", name) for name in facts]
     texts = {name: encode(facts[name], limit=NOTE_MAX_BYTES, root=f"annotation {name!r}") for name in names}
-    flow.pending.notes.update(texts)
+    if not flow.is_looking:
+        flow.pending.notes.update(texts)
 
 
 class RunLog(logging.LoggerAdapter[logging.Logger]):

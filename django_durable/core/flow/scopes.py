@@ -9,6 +9,7 @@ from ...exceptions import ContextMisuse, InvalidName, PayloadUndecodable, StepNa
 from ..journal.outcomes import Stopped, Suspended
 from .effects import Decisions, Enter, Performed, Raised, Returned
 from .flow import Flow
+from .looking import Looking
 from .parts import absorb, take_losers, take_undos
 
 Body = Callable[[Any], Any]
@@ -43,20 +44,22 @@ def settle(flow: Flow, part: Flow, performed: Performed) -> None:
         flow.refuse(SuspensionSwallowed(part.outcome.waiting_on.partition(":")[2]))
     if part.outcome is not None:
         flow.end(part.outcome)
-    if isinstance(performed, Raised) and (isinstance(performed.error, FATAL) or not _is_ordinary(performed.error)):
+    if isinstance(performed, Raised) and _is_fatal(performed):
         raise performed.error
 
 
-def _is_ordinary(error: BaseException) -> bool:
-    return isinstance(error, Exception)
+def _is_fatal(performed: Performed) -> bool:
+    return isinstance(performed, Raised) and (
+        isinstance(performed.error, FATAL) or not isinstance(performed.error, Exception)
+    )
 
 
 def revisit(flow: Flow, path: str, body: Body) -> Decisions[None]:
     """Come by a scope that is over, and whose end stands. Its code runs again where the line only replays to see what
     there is to undo, and where a step of it was undone before the run was resumed."""
-    if flow.is_looking and flow.may_undo(path):
+    if flow.looking is not None and flow.may_undo(path):
         part = flow.part(path)
-        yield from look(flow, part, body)
+        yield from look(flow, part, body, flow.looking.within(part.scope))
         take_undos(flow, part)
         return
     flow.seen.add(f"{path}/")
@@ -67,15 +70,17 @@ def revisit(flow: Flow, path: str, body: Body) -> Decisions[None]:
             raise performed.error
 
 
-def look(flow: Flow, part: Flow, body: Body) -> Decisions[None]:
-    """Run ``body`` as far as the journal goes and no further, for the compensations that it names: ``part`` has them.
+def look(flow: Flow, part: Flow, body: Body, looking: Looking) -> Decisions[Performed | None]:
+    """Run ``body`` as far as ``looking`` goes, for the compensations that it names: ``part`` has them.
 
-    How the code ends is of no matter, be it the misuse that the run fails for: whoever wants all that was done to be
-    undone looks whether the replay has come by it. The ``flow`` ends where the code does not fit the journal.
+    Returns how the code ended, where it came to an end of its own. Otherwise that is of no matter, be it the misuse
+    that the run fails for: whoever wants all that was done to be undone looks whether the replay has come by it. The
+    ``flow`` ends where the code does not fit the journal.
     """
-    part.look()
-    performed = yield Enter(part, body)
+    part.look(looking)
+    performed = cast(Performed, (yield Enter(part, body)))
     if part.outcome is not None and not isinstance(part.outcome, Suspended | Stopped):
         flow.end(part.outcome)
     if isinstance(performed, Raised) and isinstance(performed.error, PayloadUndecodable):
         raise performed.error
+    return performed if part.outcome is None and part.misuse is None and not _is_fatal(performed) else None

@@ -32,13 +32,15 @@ class Suspended:
     """The run waits: until ``wake_at`` (database time), for ``wake_after`` seconds, or only for what it awaits.
 
     ``waiting_on`` is the kind and path of the entry that it waits at, or, with ``several``, of the scope whose entries
-    at these paths it waits for: any of them is a reason to go on.
+    at these paths it waits for: any of them is a reason to go on. ``in_time``: the function has returned, so that the
+    deadline does not bind what the run waits for.
     """
 
     waiting_on: str
     wake_at: datetime | None = None
     wake_after: float | None = None
     several: tuple[str, ...] = ()
+    in_time: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -23,6 +23,9 @@ def checkpoint(flow: Flow, path: str) -> Decisions[None]:
     mark names them: a fork from before it is not bound by it. In a branch of a race they say so once that has won.
     """
     if flow.find(path, Kind.MARK) is None:
+        if flow.is_looking:
+            flow.require_way()
+            return
         # Before the other question: a race that is decided in between may have stopped this line.
         branch = branch_at_stake(path, flow.journal.find)
         flow.require_live()

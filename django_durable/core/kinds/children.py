@@ -62,6 +62,9 @@ def run_child(flow: Flow, path: str, make: MakeRun) -> Decisions[Any]:
 
 
 def _start(flow: Flow, path: str, make: MakeRun) -> UUID:
+    if flow.is_looking:
+        # Raises where the input is wrong: the code may have gone on from there.
+        make(path)
     flow.require_live()
     child = make(path)
     flow.pending.children.append(child)

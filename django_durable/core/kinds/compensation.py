@@ -13,6 +13,7 @@ from typing import Any
 from ...exceptions import StepFailed
 from ..flow.effects import Decisions
 from ..flow.flow import Flow
+from ..flow.looking import Looking
 from ..flow.parts import take_losers
 from ..flow.scopes import Body, look
 from ..flow.undoing import UNDO, Undo
@@ -52,9 +53,13 @@ def undo_run(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
     return (yield from compensate(flow, (yield from find_undos(flow, body))))
 
 
-def undo_losers(flow: Flow, body: Body) -> Decisions[dict[str, Any]]:
-    """As ``undo_run``, of what was done in branches that lost a race; everything else stands."""
-    undos = yield from _find(flow, {"": body}, lambda path: is_lost(path, flow.journal.find))
+def undo_losers(flow: Flow, body: Body, *, goes_on: bool = False) -> Decisions[dict[str, Any]]:
+    """As ``undo_run``, of what was done in branches that lost a race; everything else stands.
+
+    ``goes_on``: the run does, and what its code does not come to yet, since a resume has opened what is before that, is
+    left until it does.
+    """
+    undos = yield from _find(flow, {"": body}, lambda path: is_lost(path, flow.journal.find), goes_on)
     return (yield from compensate(flow, undos))
 
 
@@ -64,11 +69,11 @@ def undo_losers_in(flow: Flow, bodies: Mapping[str, Body]) -> Decisions[None]:
     yield from compensate(flow, undos)
 
 
-def settle_losers(flow: Flow, body: Body) -> Decisions[None]:
+def settle_losers(flow: Flow, body: Body, *, goes_on: bool = False) -> Decisions[None]:
     """Wait for the branches that lost a race and are running still, and undo what losers have done."""
     yield from take_losers(flow, most=0)
     if owes_losers(flow):
-        yield from undo_losers(flow, body)
+        yield from undo_losers(flow, body, goes_on=goes_on)
 
 
 def find_undos(flow: Flow, body: Body) -> Decisions[list[Undo]]:
@@ -77,15 +82,20 @@ def find_undos(flow: Flow, body: Body) -> Decisions[list[Undo]]:
     return (yield from _find(flow, {"": body}, lambda path: path not in standing))
 
 
-def _find(flow: Flow, bodies: Mapping[str, Body], is_due: Callable[[str], bool]) -> Decisions[list[Undo]]:
+def _find(
+    flow: Flow, bodies: Mapping[str, Body], is_due: Callable[[str], bool], goes_on: bool = False
+) -> Decisions[list[Undo]]:
     """The compensations of what is due in these scopes: those too that are through, as their errors are to be told."""
     undos: list[Undo] = []
     for path, body in bodies.items():
         probe = flow.part(path)
         if not path:
             probe.scope = ""
-        yield from look(flow, probe, body)
-        _require(flow, probe, [owed for owed in owed_in(flow, path) if is_due(owed)])
+        due = [entry.path for entry in flow.journal.under(probe.scope) if entry.undo and is_due(entry.path)]
+        yield from look(flow, probe, body, Looking(due))
+        is_later = goes_on and probe.outcome is not None
+        owed = (owed for owed in owed_in(flow, path) if is_due(owed))
+        _require(flow, probe, [owed for owed in owed if not is_later or probe.has_seen(owed)])
         undos += [undo for undo in probe.undos if is_due(undo.path)]
     return undos
 

@@ -85,14 +85,16 @@ class Answer:
                 raise ContextMisuse(f"Event {event.name!r} was answered already, with another response.")
             if given is None:
                 self._record(flow, path, text)
-                flow.answered.take(self.place, path, text)
 
     def _record(self, flow: Flow, path: str, text: str) -> None:
         # A replay may come to another response: as with the value of a step, what is journaled stands.
         if flow.find(path, Kind.VALUE) is None:
-            flow.require_live()
+            flow.require_way()
+            if flow.is_looking:
+                return
             flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self.place))
             flow.pending.answers[self.place] = text
+        flow.answered.take(self.place, path, text)
 
 
 def _answer_path(scope: str, place: str) -> str:
@@ -141,6 +143,7 @@ def wait_for_event(
 ) -> Decisions[Any]:
     """The next event ``event`` that no wait has taken; at the time-out ``default``, or EventTimeout."""
     check_name("event", event)
+    patience = _patience(timeout)
     entry = flow.find(path, Kind.EVENT)
     if entry is not None and entry.value is not None:
         return _only(flow, entry)
@@ -154,7 +157,7 @@ def wait_for_event(
         flow.record(entry)
         yield Persist()
         return _only(flow, entry)
-    entry = _waiting(flow, path, entry, [event], timeout)
+    entry = _waiting(flow, path, entry, [event], patience)
     # A new wait suspends even with a time-out of 0: an event that came after the claim is seen only by the next one.
     if _is_over(flow, entry):
         flow.record(replace(entry, status=EntryStatus.FAILED))
@@ -163,11 +166,14 @@ def wait_for_event(
     flow.suspend(entry)
 
 
-def _waiting(flow: Flow, path: str, entry: Entry | None, names: list[str], timeout: timedelta | float | None) -> Entry:
+def _patience(timeout: timedelta | float | None) -> float | None:
+    return None if timeout is None else max(seconds_of(timeout, "timeout"), 0.0)
+
+
+def _waiting(flow: Flow, path: str, entry: Entry | None, names: list[str], seconds: float | None) -> Entry:
     """The entry of a wait for these names, journaled. The first time-out stands."""
     awaits = "\n".join(names)
     if entry is None:
-        seconds = None if timeout is None else max(seconds_of(timeout, "timeout"), 0.0)
         entry = Entry(path, Kind.EVENT, EntryStatus.WAITING, wake_after=seconds, awaits=awaits)
         flow.record(entry)
     elif entry.awaits != awaits:
@@ -225,13 +231,13 @@ def wait_for_events(
 
     What was taken is journaled while the wait goes on: each event leaves the inbox once, with that commit.
     """
-    names = _checked(path, events, count)
+    names, patience = _checked(path, events, count), _patience(timeout)
     entry = flow.find(path, Kind.EVENT)
     if entry is not None and (entry.status == EntryStatus.FAILED or _is_one(_taken(entry))):
         _diverge(flow, path, "one event", "several")
     if entry is None or entry.status != EntryStatus.SUCCEEDED:
         flow.require_live()
-        entry = _take(flow, _waiting(flow, path, entry, names, timeout), names, count)
+        entry = _take(flow, _waiting(flow, path, entry, names, patience), names, count)
         if len(_taken(entry)) < count and not _is_over(flow, entry):
             flow.suspend(entry)
         entry = replace(entry, status=EntryStatus.SUCCEEDED, value=entry.value or "[]")

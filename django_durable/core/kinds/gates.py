@@ -20,7 +20,7 @@ def version(flow: Flow, path: str, latest: int) -> int:
         raise TypeError(f"version {path!r} takes an integer of at least 1, not {latest!r}.")
     entry = flow.find(path, Kind.GATE)
     if entry is None:
-        flow.require_live()
+        flow.require_way()
         number = 1 if flow.unvisited(flow.scope) else latest
         entry = Entry(path, Kind.GATE, EntryStatus.SUCCEEDED, value=encode(number))
         flow.record(entry)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ...exceptions import JoinError, PayloadError
-from ..flow.branches import Branch, Branches, revisit_all, revisit_if_stopped
+from ..flow.branches import Branch, Branches, look_through, revisit_all, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.scopes import Body
@@ -34,15 +34,13 @@ def join(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[dict[st
 
 
 def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[Entry]:
-    yield from revisit_if_stopped(flow, branches)
-    flow.require_live()
-    if entry is None:
-        entry = Entry(path, Kind.JOIN, EntryStatus.OPEN, value=names_of(branches))
-        flow.record(entry)
+    if flow.is_looking:
+        yield from look_through(flow, path, branches, least=len(branches))
+    else:
+        yield from _run_all(flow, path, branches, entry)
     values: dict[str, Any] = {}
     errors: dict[str, Any] = {}
-    group = Branches(flow, branches, f"join:{path}")
-    while (branch := (yield from group.next())) is not None:
+    for branch in branches:
         if isinstance(branch.performed, Raised):
             errors[branch.name] = described(branch.performed.error)
         else:
@@ -51,6 +49,16 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
     flow.record(entry)
     yield Persist()
     return entry
+
+
+def _run_all(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> Decisions[None]:
+    yield from revisit_if_stopped(flow, branches)
+    flow.require_live()
+    if entry is None:
+        flow.record(Entry(path, Kind.JOIN, EntryStatus.OPEN, value=names_of(branches)))
+    group = Branches(flow, branches, f"join:{path}")
+    while (yield from group.next()) is not None:
+        pass
 
 
 def _decided(flow: Flow, path: str, branches: list[Branch], values: dict[str, Any], errors: dict[str, Any]) -> Entry:

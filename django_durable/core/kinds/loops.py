@@ -12,7 +12,6 @@ from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.scopes import enter, revisit
 from ..journal.journal import Entry
-from ..journal.outcomes import Stopped
 from ..journal.states import EntryStatus, Kind
 from ..names import fit_path
 from ..payloads.codec import decode, encode, first_of, items_of
@@ -52,7 +51,7 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
     flow.claimed.claim_indexes(path)
     entry = flow.find(path, Kind.LOOP)
     if flow.is_looking:
-        yield from _look_through(flow, path, turn, entry)
+        yield from _come_by_turns(flow, path, turn)
     else:
         # All turns, also those to come: what each of them came to need not be kept. A replay that looks for what there
         # is to undo has to say which steps it came to.
@@ -61,7 +60,10 @@ def loop(flow: Flow, path: str, turn: Turn, state: Any, history: int, max_iterat
             yield from _come_by_turns(flow, path, turn)
     entry = entry or _begun(flow, path, state)
     if entry.status == EntryStatus.OPEN:
-        entry = yield from _go_on(flow, path, turn, entry, history, max_iterations)
+        if flow.is_looking:
+            entry = yield from _look_on(flow, path, turn, entry, max_iterations)
+        else:
+            entry = yield from _go_on(flow, path, turn, entry, history, max_iterations)
     if entry.status == EntryStatus.FAILED:
         raise LoopLimit(path, decode(cast(str, entry.error)))
     return decode(cast(str, entry.value))
@@ -76,8 +78,8 @@ def _check(path: str, turn: Any, history: Any, most: Any) -> None:
 
 
 def _begun(flow: Flow, path: str, state: Any) -> Entry:
-    flow.require_live()
     entry = Entry(path, Kind.LOOP, EntryStatus.OPEN, value=_state(flow, path, 0, state))
+    flow.require_way()
     flow.record(entry)
     return entry
 
@@ -133,7 +135,7 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
             flow.record(beginning)
         number += 1
         if isinstance(performed.value, Break):
-            value = flow.encode(performed.value.value, f"value of loop {path!r}")
+            value = _value(flow, path, performed.value)
             if _tells_of(value, inside):
                 # Should the run fail for that and be resumed, it goes on in this turn.
                 last = turn_path(path, number - 1) + TURN
@@ -157,6 +159,10 @@ def _go_on(flow: Flow, path: str, turn: Turn, entry: Entry, history: int, most: 
             yield from _undo_losers(flow, path, turn, kept)
         kept.prune(flow, history)
     return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
+
+
+def _value(flow: Flow, path: str, broken: Break) -> str:
+    return flow.encode(broken.value, f"value of loop {path!r}")
 
 
 def _tells_of(value: str, inside: Sequence[Entry]) -> bool:
@@ -199,21 +205,25 @@ def _come_by_turns(flow: Flow, path: str, turn: Turn) -> Decisions[None]:
             yield from revisit(flow, its_path, _as_begun(turn, entry))
 
 
-def _look_through(flow: Flow, path: str, turn: Turn, loop: Entry | None) -> Decisions[None]:
-    """Come by all that is journaled of the loop, and no further where that is not its end.
-
-    The code of the present turn may be over: as long as that is not stored, nothing that comes after it is, but where
-    it has raised.
-    """
-    yield from _come_by_turns(flow, path, turn)
-    if loop is None or loop.status != EntryStatus.OPEN:
-        return
-    number, state, _ = position(cast(str, loop.value))
-    if flow.journal.under(f"{turn_path(path, number)}/"):
+def _look_on(flow: Flow, path: str, turn: Turn, entry: Entry, most: int | None) -> Decisions[Entry]:
+    """``_go_on`` for a line that only looks: the present turn, and what the loop comes to with it. Where the loop
+    raises, be it for what that turn returned, the code may have caught that, and gone on."""
+    number, state, since = position(cast(str, entry.value))
+    while most is None or number - since < most:
+        fit_path(turn_path(path, number) + TURN)
+        if not flow.journal.under(f"{turn_path(path, number)}/"):
+            flow.require_way()
         performed = yield from enter(flow, turn_path(path, number), _with_state(turn, state))
         if isinstance(performed, Raised):
             raise _raisable(path, performed.error)
-    flow.end(Stopped())
+        number += 1
+        if isinstance(performed.value, Break):
+            entry = replace(entry, status=EntryStatus.SUCCEEDED, value=_value(flow, path, performed.value))
+            return (yield from _end(flow, entry))
+        entry = replace(entry, value=_state(flow, path, number, _next_state(path, performed.value), since))
+        flow.record(entry)
+        state = decode(cast(str, entry.value))[1]
+    return (yield from _end(flow, replace(entry, status=EntryStatus.FAILED, error=encode(most))))
 
 
 def _undo_losers(flow: Flow, path: str, turn: Turn, kept: Kept) -> Decisions[None]:

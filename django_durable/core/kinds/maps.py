@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ...exceptions import JoinError, PayloadUndecodable
-from ..flow.branches import Branch, Branches, revisit_if_stopped
+from ..flow.branches import Branch, Branches, look_through, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..journal.digests import digests_of
@@ -42,14 +42,21 @@ def map_steps(
     ]
     entry = _found(flow, path, items, max_parallel) or _begun(flow, path, items)
     if entry.status == EntryStatus.OPEN:
-        yield from revisit_if_stopped(flow, branches)
-        errors: dict[Any, Any] = {}
-        group = Branches(flow, branches, f"map:{path}", max_parallel or SIDE_BY_SIDE)
-        while (branch := (yield from group.next())) is not None:
-            if isinstance(branch.performed, Raised):
-                errors[branch.name] = described(branch.performed.error)
-        entry = yield from _decide(flow, entry, dict(sorted(errors.items())))
+        if flow.is_looking:
+            yield from look_through(flow, path, branches, least=len(branches))
+        else:
+            yield from _run(flow, path, branches, max_parallel)
+        failed = ((branch.name, branch.performed) for branch in branches)
+        errors = {index: described(how.error) for index, how in failed if isinstance(how, Raised)}
+        entry = yield from _decide(flow, entry, errors)
     return _results(flow, entry, len(items))
+
+
+def _run(flow: Flow, path: str, branches: Sequence[Branch], max_parallel: int | None) -> Decisions[None]:
+    yield from revisit_if_stopped(flow, branches)
+    group = Branches(flow, branches, f"map:{path}", max_parallel or SIDE_BY_SIDE)
+    while (yield from group.next()) is not None:
+        pass
 
 
 def _as_step(path: str, index: int, fn: Callable[[Any], Any], item: Any) -> Callable[[Any], Any]:
@@ -67,9 +74,9 @@ def map_children(
     """
     entry = _found(flow, path, items, max_parallel)
     if entry is None or entry.status in (EntryStatus.OPEN, EntryStatus.WAITING):
-        flow.require_live()
         if entry is None or not Progress.of(entry.value).started:
             makes = _made(path, makes)
+        flow.require_live()
         entry = entry or _begun(flow, path, items)
         alive = yield from _note(flow, entry)
         if alive or Progress.of(entry.value).left:
@@ -168,7 +175,7 @@ def _found(flow: Flow, path: str, items: Sequence[Any], max_parallel: Any) -> En
 
 
 def _begun(flow: Flow, path: str, items: Sequence[Any]) -> Entry:
-    flow.require_live()
+    flow.require_way()
     progress = Progress(len(items), digests=digests_of(items))
     entry = Entry(path, Kind.MAP, EntryStatus.OPEN, value=progress.value)
     flow.record(entry)

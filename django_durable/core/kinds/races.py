@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ...exceptions import PayloadError, RaceError
 from ..flow.abandoning import abandon
-from ..flow.branches import Branch, Branches, revisit_all, revisit_if_stopped
+from ..flow.branches import Branch, Branches, look_through, revisit_all, revisit_if_stopped
 from ..flow.effects import Decisions, Persist, Raised
 from ..flow.flow import Flow
 from ..flow.parts import absorb
@@ -33,16 +33,16 @@ def race(flow: Flow, path: str, bodies: Mapping[str, Body]) -> Decisions[tuple[s
     entry = flow.find(path, Kind.RACE)
     if entry is not None and entry.value is not None:
         _require_same(flow, path, entry, branches)
-    if entry is None or entry.status == EntryStatus.OPEN:
+    if (entry is None or entry.status == EntryStatus.OPEN) and flow.is_looking:
+        entry = yield from _look_for_winner(flow, path, branches)
+    elif entry is None or entry.status == EntryStatus.OPEN:
         entry = yield from _run(flow, path, branches, entry)
     elif entry.status == EntryStatus.FAILED:
         yield from revisit_all(flow, branches)
-    elif _is_to_win_again(entry) and not flow.is_looking:
+    elif _is_to_win_again(entry):
         entry = yield from _win_again(flow, path, branches, entry)
     else:
         yield from _come_by(flow, branches, winner_of(entry))
-    if _is_to_win_again(entry):
-        flow.end(Stopped())
     if entry.status == EntryStatus.FAILED:
         raise RaceError(path, decode(cast(str, entry.error)))
     winner, value = decode(cast(str, entry.value))
@@ -75,8 +75,14 @@ def _is_to_win_again(entry: Entry) -> bool:
 def _win_again(flow: Flow, path: str, branches: list[Branch], entry: Entry) -> Decisions[Entry]:
     """The losers stay what they are, and what they did stays undone: they would not have waited so long."""
     winner = next(branch for branch in branches if branch.name == winner_of(entry))
-    flow.seen.update(f"{branch.path}/" for branch in branches if branch is not winner)
-    performed = yield from enter(flow, winner.path, winner.body)
+    losers = [branch for branch in branches if branch is not winner]
+    if flow.is_looking:
+        yield from revisit_all(flow, losers)
+        yield from look_through(flow, path, [winner], least=1)
+        performed = winner.performed
+    else:
+        flow.seen.update(f"{branch.path}/" for branch in losers)
+        performed = yield from enter(flow, winner.path, winner.body)
     if isinstance(performed, Raised):
         return (yield from _fail(flow, path, branches, {winner.name: described(performed.error)}))
     try:
@@ -104,12 +110,11 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
             errors[branch.name] = described(branch.performed.error)
             continue
         try:
-            value = flow.encode([branch.name, branch.performed.value], f"result of {path!r}")
+            won = _won(flow, path, branch.name, branch.performed.value)
         except PayloadError as error:
             yield from _call_off(flow, group)
             return (yield from _fail(flow, path, branches, {branch.name: described(error)}))
         yield from group.stop()
-        won = Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=value)
         flow.record(won)
         take_marks(flow, f"{branch.path}/")
         for parked in group.waiting:
@@ -118,6 +123,31 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
         yield Persist()
         return won
     return (yield from _fail(flow, path, branches, {branch.name: errors[branch.name] for branch in branches}))
+
+
+def _look_for_winner(flow: Flow, path: str, branches: list[Branch]) -> Decisions[Entry]:
+    """What the code of an open race comes to. A line that only looks asks for it where that was known once."""
+    ended = yield from look_through(flow, path, branches, least=1)
+    errors: dict[str, Any] = {}
+    for branch in ended:
+        if isinstance(branch.performed, Raised):
+            errors[branch.name] = described(branch.performed.error)
+            continue
+        try:
+            won = _won(flow, path, branch.name, branch.performed.value)
+        except PayloadError as error:
+            return (yield from _fail(flow, path, branches, {branch.name: described(error)}))
+        flow.record(won)
+        return won
+    if len(ended) < len(branches):
+        # One of the others may win yet.
+        flow.end(Stopped())
+    return (yield from _fail(flow, path, branches, errors))
+
+
+def _won(flow: Flow, path: str, winner: str, value: Any) -> Entry:
+    text = flow.encode([winner, value], f"result of {path!r}")
+    return Entry(path, Kind.RACE, EntryStatus.SUCCEEDED, value=text)
 
 
 def _call_off(flow: Flow, group: Branches) -> Decisions[None]:

@@ -50,6 +50,9 @@ def instant_of(when: datetime, what: str) -> datetime:
 
 def _wait(flow: Flow, path: str, begin: Callable[[], Entry]) -> None:
     entry = flow.find(path, Kind.SLEEP)
+    if flow.is_looking and (entry is None or entry.status != EntryStatus.SUCCEEDED):
+        flow.require_way()
+        return
     if entry is None:
         flow.require_live()
         entry = begin()

@@ -123,7 +123,7 @@ def try_block(flow: Flow, path: str, body: Body) -> Decisions[Outcome]:
         yield from revisit(flow, path, body)
         return _outcome(entry)
     if entry is None:
-        flow.require_live()
+        flow.require_way()
         flow.record(Entry(path, Kind.BLOCK, EntryStatus.OPEN))
     performed = yield from enter(flow, path, body)
     if isinstance(performed, Raised) and is_rollback(performed.error):

@@ -20,7 +20,7 @@ def now(flow: Flow) -> datetime:
     path = f"{flow.scope}%now[{flow.claimed.count('%now')}]"
     entry = flow.find(path, Kind.VALUE)
     if entry is None:
-        flow.require_live()
+        flow.require_way()
         entry = Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=encode(flow.journal.now()))
         flow.record(entry)
     return cast(datetime, decode(cast(str, entry.value)))

@@ -44,6 +44,7 @@ SUSPENDING = {
     "wake_at": "timestamptz",
     "wake_after": "double precision",
     "attempt": "smallint",
+    "in_time": "boolean",
 }
 CHILD_TAG = {"parent_id": "uuid", **NEW_TAG}
 CONSUMED = {"run_id": "uuid", "event_id": "bigint", "path": "text"}
@@ -176,14 +177,17 @@ def suspend(d: Dialect) -> str:
     before is seen, and whoever commits after finds the row locked and wakes it then.
     """
     # It bounds the function's waits only: a retry of on_failure after it has passed would be due at once, for ever.
-    deadline = "CASE WHEN r.phase = 'forward' THEN r.deadline_at END"
+    # Once the function has returned there is none any more: nothing else would say that the run was in time.
+    deadline = "CASE WHEN s.in_time THEN NULL ELSE r.deadline_at END"
+    bound = f"CASE WHEN r.phase = 'forward' THEN {deadline} END"
     first = d.least("s.wake_at", d.later("s.wake_after"))
-    wake_at = d.least(first, deadline)
+    wake_at = d.least(first, bound)
     goes_on = has_reason(d)
     return f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {IS_PAUSING} THEN 'paused' WHEN {goes_on} THEN 'queued' ELSE 'waiting' END,
             queued_at = {d.now}, wake_at = CASE WHEN {goes_on} THEN NULL ELSE {wake_at} END,
+            deadline_at = {deadline},
             waiting_on = s.waiting_on, attempt = coalesce(s.attempt, r.attempt),
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("suspending", "s", SUSPENDING)} JOIN held h ON h.id = s.run_id

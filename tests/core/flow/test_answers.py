@@ -11,7 +11,7 @@ from django_durable.core.context import Context
 from django_durable.core.journal.outcomes import Completed, Suspended
 from django_durable.core.kinds.events import Event
 from django_durable.core.kinds.loops import Break, Continue
-from django_durable.exceptions import ContextMisuse, InvalidName, PayloadError
+from django_durable.exceptions import ContextMisuse, InvalidName, JournalFull, PayloadError
 from tests.core.driving import AT_ONCE, NOON, Crash, World
 
 
@@ -307,3 +307,20 @@ def test_an_answer_in_a_crash_right_after_its_write() -> None:
     assert answers(world) == ["yes"]
     world.value(answering("yes"))
     assert answers(world) == ["yes"]
+
+
+def test_one_that_did_not_get_into_the_journal_was_not_given() -> None:
+    refused: list[str] = []
+
+    def body(ctx: Context) -> None:
+        event = ctx.wait_for_event("question")
+        for _ in range(2):
+            try:
+                event.complete(1)
+            except JournalFull as error:
+                refused.append(type(error).__name__)
+
+    world = World(max_entries=1)
+    world.send("question")
+    world.value(body)
+    assert (refused, answers(world)) == (["JournalFull"] * 2, [])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from django_durable.core.context import Context
+from django_durable.core.flow.looking import Looking
 from django_durable.core.flow.stepping import current_step
 from django_durable.core.journal.journal import Entry
 from django_durable.core.journal.outcomes import Blocked, Completed, Failed, Stopped, Suspended
@@ -208,7 +209,7 @@ def test_a_line_that_only_looks_changes_nothing_of_the_journal() -> None:
     flow, entry = world.flow, world.entries["a"]
     flow.outcome = None
     line = flow.part("at")
-    line.look()
+    line.look(Looking())
     for part in (line, line.part("at/in")):
         for change in (
             lambda part: part.record(Entry("at/b", Kind.STEP, EntryStatus.OPEN)),

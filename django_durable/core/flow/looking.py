@@ -1,0 +1,58 @@
+"""How far a replay goes that only looks for what there is to undo: the one rule, which every kind of call follows.
+
+It goes by what the journal has, records nothing and begins nothing. What the journal lacks need not be the end of it:
+code changes under live runs, what a scope comes to is journaled after what was done in it, and an operator's resume
+opens what was over. As long as something that is to be undone lies ahead, the line goes on without, where the value of
+a call takes nothing to be done (a version, the time, a note, a sleep, a scope whose code comes to its end) or is that
+which the call had before the resume. It ends where only the outside knows the value, and where nothing lies ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PASSED_MAX = 1000
+"""Calls that one look goes on without. Code that waits for the time to come makes calls without end."""
+
+
+class Looking:
+    """One for each scope that is looked through, and for all lines in there."""
+
+    __slots__ = ("_beside", "_owed", "_passed", "_scope")
+
+    def __init__(self, owed: Iterable[str] = (), scope: str = "") -> None:
+        self._owed = set(owed)
+        """Steps that are to be undone, and that no line has come to so far."""
+        self._scope = scope
+        self._beside: tuple[str, str] | None = None
+        """The scope of the branches around this line, and that of its own: what is in the others it never comes to."""
+        self._passed = [0]
+
+    def within(self, scope: str) -> Looking:
+        """For a scope that is over: what comes after it does not depend on how far its code is looked through."""
+        return self._copy(scope, None)
+
+    def beside(self, scopes: str, scope: str) -> Looking:
+        """For a branch in ``scope``, one of those in ``scopes``, whose end decides how it goes on after them."""
+        return self._copy(self._scope, (scopes, scope))
+
+    def come_to(self, path: str) -> None:
+        self._owed.discard(path)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something that is to be undone lies ahead."""
+        return any(path.startswith(self._scope) and not self._is_beside(path) for path in self._owed)
+
+    def may_pass(self) -> bool:
+        """Whether a line goes on without a call that the journal has nothing of."""
+        self._passed[0] += 1
+        return self._passed[0] <= PASSED_MAX and self.is_ahead
+
+    def _is_beside(self, path: str) -> bool:
+        return self._beside is not None and path.startswith(self._beside[0]) and not path.startswith(self._beside[1])
+
+    def _copy(self, scope: str, beside: tuple[str, str] | None) -> Looking:
+        other = Looking((), scope)
+        other._owed, other._beside, other._passed = self._owed, beside, self._passed
+        return other
