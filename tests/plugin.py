@@ -17,8 +17,9 @@ SERVERS = pytest.StashKey[Servers]()
 CONTRACT_FOLDERS = ("store", "queues", "executor", "worker", "testing")
 """What reaches a database here is part of the contract that every backend keeps; of the queues all is."""
 DATABASE_FIXTURES = {"db", "transactional_db"}
-QUEUELESS_FOLDERS = ("store",)
-"""What is here cannot see which queue there is: import-linter holds the store to it."""
+QUEUELESS_FOLDERS = ("store", "executor", "testing")
+"""What is here cannot see which queue there is: import-linter holds the store to it, and runs are worked on by
+`run_until_idle()`, which pushes nothing anywhere (tests/testing/test_running.py)."""
 
 
 @pytest.hookimpl(wrapper=True)
