@@ -17,7 +17,7 @@ help:
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
-	@echo "make bench        durable engines side by side, in some 25 minutes"
+	@echo "make bench        durable engines side by side, in less than an hour"
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
 	@echo "make bench-loops  what the ten thousandth turn of a loop costs beside the hundredth"
