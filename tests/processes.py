@@ -70,8 +70,8 @@ class Command:
         return self.log_file.read_text(errors="replace")
 
     def children(self) -> list[int]:
-        """Process ids of the workers under a supervisor."""
-        return sorted(child.pid for child in psutil.Process(self.pid).children())
+        """Process ids of the workers under a supervisor, not of what Python asks while it starts (ldconfig)."""
+        return sorted(child.pid for child in psutil.Process(self.pid).children() if is_python(child))
 
     def wait(self, timeout: float = 30.0) -> int:
         return self._process.wait(timeout)
@@ -109,6 +109,13 @@ class Command:
 
     def __exit__(self, *exc_info: object) -> None:
         self.kill()
+
+
+def is_python(process: psutil.Process) -> bool:
+    try:
+        return process.name().startswith("python")
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Worker(Command):
