@@ -31,10 +31,15 @@ def main() -> int:
     taking_part = participants(options.systems)
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
+        variants = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:
             for participant in taking_part:
-                measure(scene, participant, pythons[participant], scenario, ledger, options)
+                for variant in variants[participant]:
+                    if options.variants and variant not in options.variants:
+                        continue
+                    if not ledger.is_done(scenario, participant.name, variant):
+                        measure(scene, participant, variant, pythons[participant], scenario, ledger, options)
     found = verdicts(ledger)
     ledger.ratios = {verdict.name: asdict(verdict) for verdict in found}
     ledger.save()
@@ -58,27 +63,29 @@ def read_options() -> argparse.Namespace:
 
 
 def measure(
-    scene: Stage, participant: Participant, python: Path, scenario: str, ledger: Ledger, options: argparse.Namespace
+    scene: Stage,
+    participant: Participant,
+    variant: str,
+    python: Path,
+    scenario: str,
+    ledger: Ledger,
+    options: argparse.Namespace,
 ) -> None:
-    """One scenario of one system, in each of its variants that has not been measured yet."""
-    for variant in _describe(scene, participant, python):
-        is_wanted = not options.variants or variant in options.variants
-        if not is_wanted or ledger.is_done(scenario, participant.name, variant):
-            continue
-        database = f"{participant.name}_{variant}".replace("-", "_")
-        scene.empty_database(database)
-        environment = scene.environment(database, variant)
-        prepared = subprocess.run([python, participant.script, "prepare"], env=environment, check=False)
-        if prepared.returncode:
-            print(f"== {participant.name} is left out: it could not be prepared (see above)", flush=True)
-            return
-        log = scene.folder / f"{database}.log"
-        with client(python, participant.script, environment) as asked:
-            bench = Bench(scene, asked, environment, database, log, Sizes().part(options.part), options.patience)
-            # Not every system has everything.
-            with suppress(Missing):
-                repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
-        ledger.finish(scenario, participant.name, variant)
+    """One scenario of one system in one of its variants, on a database of its own."""
+    database = f"{participant.name}_{variant}".replace("-", "_")
+    scene.empty_database(database)
+    environment = scene.environment(database, variant)
+    prepared = subprocess.run([python, participant.script, "prepare"], env=environment, check=False)
+    if prepared.returncode:
+        print(f"== {participant.name} {variant} is left out: it could not be prepared (see above)", flush=True)
+        return
+    log = scene.folder / f"{database}.log"
+    with client(python, participant.script, environment) as asked:
+        bench = Bench(scene, asked, environment, database, log, Sizes().part(options.part), options.patience)
+        # Not every system has everything.
+        with suppress(Missing):
+            repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
+    ledger.finish(scenario, participant.name, variant)
 
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:

@@ -26,6 +26,11 @@ class Series:
     noise: list[float] = field(default_factory=list)
 
     @property
+    def is_time(self) -> bool:
+        """Less is better; of all else more."""
+        return self.figure.endswith("_ms")
+
+    @property
     def median(self) -> float:
         return median(self.values)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from .chart import chart
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
+from .report import best_first, number
 from .systems import PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -55,7 +56,7 @@ def _measured(ledger: Ledger) -> Iterator[str]:
     for figure, title in FIGURES.items():
         group = [series for series in ledger.series.values() if series.figure == figure]
         if group:
-            yield from _table(title, group, is_less=figure.endswith("_ms"))
+            yield from _table(title, group)
 
 
 def _ratios(found: list[Verdict]) -> Iterator[str]:
@@ -66,23 +67,19 @@ def _ratios(found: list[Verdict]) -> Iterator[str]:
             yield f"| `{one.name}` | {one.ratio:.2f} | {goal} | {'' if one.is_met else 'missed'} |"
 
 
-def _table(title: str, group: list[Series], *, is_less: bool) -> Iterator[str]:
+def _table(title: str, group: list[Series]) -> Iterator[str]:
     yield f"\n### {title}\n"
     yield "| | median | min - max | n | CPU client, workers, PostgreSQL | write transactions | WAL bytes | dead rows |"
     yield "|---|---|---|---|---|---|---|---|"
-    for series in sorted(group, key=lambda series: series.median, reverse=not is_less):
+    for series in best_first(group):
         cost = series.cost
         cpu = ", ".join(f"{100 * cost[f'cpu_{party}']:.0f} %" for party in ("client", "workers", "postgres"))
         each = " | ".join(
-            _number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows")
+            number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows")
         )
-        span = f"{_number(min(series.values))} - {_number(max(series.values))}"
+        span = f"{number(min(series.values))} - {number(max(series.values))}"
         name = f"{series.system} {series.variant}"
-        yield f"| {name} | {_number(series.median)} | {span} | {len(series.values)} | {cpu} | {each} |"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+        yield f"| {name} | {number(series.median)} | {span} | {len(series.values)} | {cpu} | {each} |"
 
 
 if __name__ == "__main__":

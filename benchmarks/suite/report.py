@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from .goals import Verdict, verdicts
@@ -16,6 +16,11 @@ def report(ledger: Ledger) -> str:
     return "\n".join([*_ratios(verdicts(ledger)), *_figures(ledger)])
 
 
+def best_first(group: Iterable[Series]) -> list[Series]:
+    """Series of one figure."""
+    return sorted(group, key=lambda series: series.median if series.is_time else -series.median)
+
+
 def _ratios(found: list[Verdict]) -> Iterator[str]:
     yield f"{'ratio':32} {'is':>9} {'goal':>9}"
     # Against DBOS and against what the machine can do at all, then the rest.
@@ -27,19 +32,18 @@ def _ratios(found: list[Verdict]) -> Iterator[str]:
 def _figures(ledger: Ledger) -> Iterator[str]:
     in_order = sorted(ledger.series.values(), key=lambda series: series.figure)
     for figure, group in groupby(in_order, key=lambda series: series.figure):
-        is_less = figure.endswith("_ms")
         yield f"\n{figure:30} {'median':>10} {'min - max':>21} {'n':>2}  " + "  ".join(f"{name:>12}" for name in COSTS)
-        for series in sorted(group, key=lambda series: series.median, reverse=not is_less):
+        for series in best_first(group):
             yield _line(series)
 
 
 def _line(series: Series) -> str:
     name = f"{series.system} {series.variant}"
-    span = f"{_number(min(series.values))} - {_number(max(series.values))}"
+    span = f"{number(min(series.values))} - {number(max(series.values))}"
     costs = (f"{series.cost[cost]:>12,.2f}" if cost in series.cost else " " * 12 for cost in COSTS)
-    line = f"{name:30} {_number(series.median):>10} {span:>21} {len(series.values):>2}  {'  '.join(costs)}"
+    line = f"{name:30} {number(series.median):>10} {span:>21} {len(series.values):>2}  {'  '.join(costs)}"
     return line.rstrip()
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"

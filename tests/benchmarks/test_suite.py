@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.suite import page
 from benchmarks.suite.chart import chart
 from benchmarks.suite.goals import GOALS, verdicts
 from benchmarks.suite.ledger import Ledger
@@ -119,6 +120,24 @@ def test_the_chart_has_a_bar_for_each_series_as_long_as_its_rate(tmp_path: Path)
     assert [bar.get("class") for bar in bars] == ["ours", "lossy", "theirs"]
     longest = int(bars[0].get("width", 0))
     assert [int(bar.get("width", 0)) for bar in bars] == [longest, round(longest / 2), round(longest / 4)]
+
+
+def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
+    monkeypatch.setattr(page, "CHART", drawn := tmp_path / "performance.svg")
+    written.write_text(f"# By hand\n\n{page.PLACE}\n\nof an earlier run\n")
+    made = Ledger.new(tmp_path / "results.json")
+    cost = {"cpu_client": 0.0, "cpu_workers": 1.5, "cpu_postgres": 0.25, "write_transactions": 2.0}
+    for system, variant, value in (("django_durable", "sync", 400.0), ("dbos", "sync", 100.0)):
+        made.add(system, variant, Sample("S2_drain", value, cost, 0.0))
+    page.write(made)
+    lines = written.read_text().splitlines()
+    assert lines[:3] == ["# By hand", "", page.PLACE]
+    assert "of an earlier run" not in lines
+    assert "| `S2_drain_vs_dbos` | 4.00 | 8 | missed |" in lines
+    rows = [line for line in lines if line.startswith(("| django_durable", "| dbos"))]
+    assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 0 %, 150 %, 25 % | 2.00 |  |  |"
+    assert drawn.read_text().count("<rect") == len(rows) == 2
 
 
 def test_a_part_of_the_sizes_is_never_none() -> None:
