@@ -14,7 +14,7 @@ from .flow.flow import Flow
 from .flow.scopes import FATAL
 from .journal.journal import Entry, Journal
 from .journal.outcomes import Blocked, Outcome, Stopped
-from .journal.paths import scopes_of
+from .journal.paths import above, scopes_of
 from .journal.states import UNNAMED, EntryStatus, Kind
 from .kinds.loops import present_turn
 from .names import ON_FAILURE
@@ -23,6 +23,7 @@ HARMLESS = frozenset(
     {Kind.VALUE, Kind.GATE, Kind.MARK, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.MAP, Kind.LOOP},
 )
 """Kinds whose beginning touches nothing outside: where the code has a new one, the replay goes on past it."""
+UNDECIDED = (EntryStatus.OPEN, EntryStatus.WAITING, EntryStatus.RETRYING)
 
 
 @dataclass(slots=True)
@@ -39,6 +40,9 @@ class Trail:
     blocked: Blocked | None = None
     """Where a line met what an attempt would be blocked for, or a fault of the code: the others do not hide it."""
     fault: BaseException | None = None
+    retried: dict[str, Entry] = field(default_factory=dict)
+    """What the code came to and is to be tried again. What the journal has behind that was done before a resume opened
+    it, and may lie on a way that is not taken any more."""
 
 
 class Probe(Flow):
@@ -62,6 +66,9 @@ class Probe(Flow):
         self._path, self._kind, self._entry = path, kind, None
         if self.trail.blocked is None and self.trail.fault is None:
             self.trail.path = path
+        known = self.journal.find(path)
+        if known is not None and (known.is_anew or (known.status in UNDECIDED and known.error is not None)):
+            self.trail.retried[path] = known
         self._entry = super().find(path, kind)
         # Log lines and the like stay silent: an attempt will say them.
         self.is_replaying = True
@@ -101,7 +108,16 @@ class Probe(Flow):
             and entry.path != ON_FAILURE
             and not {entry.path, *scopes_of(entry.path)} & seen
             and not any(_is_before(entry.path, loop, turn) for loop, turn in turns.items())
+            and not any(self._is_behind(entry, retried) for retried in self.trail.retried.values())
         ]
+
+    def _is_behind(self, entry: Entry, before: Entry) -> bool:
+        """Whether the code comes to ``entry`` only after ``before``, and not beside it in another branch."""
+        if entry.seq < before.seq:
+            return False
+        inmost = max(set(above(entry.path)) & set(above(before.path)), key=len, default="")
+        scope = self.journal.find(inmost)
+        return scope is None or scope.kind not in (Kind.JOIN, Kind.RACE)
 
 
 def _paths(journal: Journal) -> frozenset[str]:

@@ -8,11 +8,12 @@ from contextlib import suppress
 from typing import cast
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from ..core.flow.undoing import UNDO
 from ..core.journal.fan_out import map_of, started_anew
-from ..core.journal.journal import Entry
+from ..core.journal.journal import TIMED_OUT, Entry
 from ..core.journal.losers import Find, is_lost
 from ..core.journal.paths import above
 from ..core.journal.states import TERMINAL, EntryStatus, Kind, PayloadKind, Status
@@ -42,12 +43,19 @@ def make_room(db: Database, runs: Sequence[Run]) -> None:
     journal.filter(status=EntryStatus.RETRYING).update(wake_at=None)
     blamed = journal.filter(pk__in=list(culprits), status=EntryStatus.FAILED)
     blamed.filter(kind=Kind.STEP).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
-    blamed.filter(kind__in=[Kind.POLL, Kind.EVENT]).delete()
+    _begin_anew(blamed.filter(kind__in=[Kind.POLL, Kind.EVENT]))
     journal.filter(run_id__in=failed, path=ON_FAILURE).delete()
     _do_undone_again(journal)
     _go_in_again(journal, culprits)
     _count_turns_anew(journal, culprits)
     _begin_items_anew(journal, _forget_children(db, runs, culprits))
+
+
+def _begin_anew(entries: QuerySet[JournalEntry]) -> None:
+    """What they had come to stays: whoever looks for what there is to undo, before they are decided again, comes past
+    them to what was done behind."""
+    error = Coalesce("error", Value(TIMED_OUT))
+    entries.update(status=EntryStatus.RETRYING, attempts=0, error=error, wake_at=None, finished_at=None)
 
 
 def _culprits(db: Database, failed: Sequence[UUID]) -> set[Place]:
@@ -121,6 +129,8 @@ def _go_in_again(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
     """A scope that failed with what lies in it is gone through once more: what succeeded there is not repeated."""
     ways = {(run_id, way) for run_id, path in culprits for way in (path, *above(path))}
     failed = journal.filter(pk__in=list(ways), status=EntryStatus.FAILED, kind__in=CONTAINERS)
+    # As with ``_begin_anew``, where going through it again would not tell.
+    failed.filter(kind__in=[Kind.LOOP, Kind.MAP]).update(status=EntryStatus.OPEN, finished_at=None)
     failed.update(status=EntryStatus.OPEN, error=None, finished_at=None)
 
 
@@ -159,7 +169,7 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place])
     ).exclude(pk__in=[run.pk for run in parents])
 
     def is_replaced(at: Place, child: Run) -> bool:
-        is_unseen = at in waiting or (at not in seen and (at[0], map_of(at[1])) in maps)
+        is_unseen = at in waiting or (at not in seen and _map_at(at) in maps)
         return is_unseen or (at in open_places and (at in culprits or _went_with(ended[at[0]], child)))
 
     # Under their locks: one that is resumed itself, now or a moment ago, is what its parent goes on waiting for.
@@ -171,9 +181,18 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place])
     # Retention may have removed the child that failed: its parent starts another all the same.
     places = {at for at in culprits if seen.get(at) == EntryStatus.FAILED}
     places |= {(child.parent_id, child.parent_path) for child in replaced if child.parent_id is not None}
-    entries.filter(pk__in=list(places), kind=Kind.CHILD).delete()
+    forgotten = entries.filter(pk__in=list(places), kind=Kind.CHILD)
+    # What the items of a map had come to, the map itself says.
+    alone = forgotten.filter(pk__in=[at for at in places if _map_at(at) not in maps])
+    _begin_anew(alone.filter(status=EntryStatus.FAILED))
+    forgotten.exclude(status=EntryStatus.RETRYING).delete()
     change(db, replaced, parent_path=REPLACED)
     return places
+
+
+def _map_at(place: Place) -> Place:
+    """Where the map is that may have this place as an item."""
+    return place[0], map_of(place[1])
 
 
 def _went_with(parent: Run, child: Run) -> bool:
@@ -190,12 +209,11 @@ def _begin_items_anew(journal: QuerySet[JournalEntry], places: Iterable[Place]) 
     for run_id, path in places:
         index = path[len(map_of(path)) + 1 : -1]
         if index.isdecimal():
-            items[run_id, map_of(path)].add(int(index))
+            items[_map_at((run_id, path))].add(int(index))
     maps = journal.filter(pk__in=list(items), kind=Kind.MAP).exclude(status=EntryStatus.SUCCEEDED)
     for run_id, path, value in list(maps.values_list("run_id", "path", "value")):
         journal.filter(run_id=run_id, path=path).update(
             status=EntryStatus.OPEN,
             value=started_anew(cast(str, value), items[run_id, path]),
-            error=None,
             finished_at=None,
         )

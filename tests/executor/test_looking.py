@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
-from django_durable import AsyncContext, Break, Context, Continue, Retry, durable_workflow
+from django_durable import PENDING, AsyncContext, Break, Context, Continue, Pending, Retry, durable_workflow
 from django_durable.core.journal.states import Phase, Status
 from django_durable.models import JournalEntry
 from django_durable.testing import run_until_idle, travel
@@ -40,6 +41,11 @@ def child(ctx: Context, n: int) -> int:
 
 Call = Callable[[Any, Callable[..., Any], Any], Any]
 """Given ``ctx``, what makes the code of a scope that returns a value, and an event."""
+
+
+def pending() -> Pending:
+    return PENDING
+
 
 PASSED: dict[str, Call] = {
     "annotate": lambda ctx, body, event: ctx.annotate(new=1),
@@ -81,6 +87,8 @@ REFUSED: dict[str, Call] = {
     "time-out of a wait": lambda ctx, body, event: ctx.wait_for_event("new", timeout="one"),
     "time-out of a wait for several": lambda ctx, body, event: ctx.wait_for_events("new", events=["a"], timeout="one"),
     "every of a poll": lambda ctx, body, event: ctx.poll("new", int, every="one"),
+    "first every of a poll": lambda ctx, body, event: ctx.poll("new", pending, every=lambda polls: 1 / (polls - 1)),
+    "later every of a poll": lambda ctx, body, event: ctx.poll("new", pending, every=lambda polls: 1 / (2 - polls)),
     "state of a loop": lambda ctx, body, event: ctx.loop("new", body(Break(1)), object()),
     "next state of a loop": lambda ctx, body, event: ctx.loop("new", body(Continue(object()))),
     "value of a loop": lambda ctx, body, event: ctx.loop("new", body(Break(object()))),
@@ -281,3 +289,77 @@ def test_a_resumed_run_that_is_cancelled_is_undone_behind_what_it_was_to_try_aga
         run.cancel()
         run_until_idle(skip_waits=True)
         assert (run.refresh().status, performed) == (Status.CANCELLED, ["b", "-b"]), run.why()
+
+
+DECIDED: dict[str, Callable[[Context], Any]] = {
+    "child": lambda ctx: ctx.run_workflow("at", payment),
+    "event": lambda ctx: ctx.wait_for_event("at", timeout=10),
+    "loop": lambda ctx: ctx.loop("at", nap, max_iterations=2),
+    "map of children": lambda ctx: ctx.map("at", counted_payment, [1, 2]),
+    "map of steps": lambda ctx: ctx.map("at", lambda n: attempted(), [1, 2]),
+    "poll": lambda ctx: ctx.poll("at", pending, every=5, timeout=10),
+    "poll that raises": lambda ctx: ctx.poll("at", attempted, every=5, retry=TWICE),
+    "step": lambda ctx: ctx.step("at", attempted, retry=TWICE),
+}
+"""What fails, with the outside's word; once it is resumed it waits for that again."""
+
+
+def nap(ctx: Context, state: Any) -> Continue:
+    ctx.step("lie down", len, "nap")
+    ctx.sleep("nap", 5)
+    return Continue()
+
+
+@durable_workflow(name="looking.counted_payment", retry=ONCE)
+def counted_payment(ctx: Context, n: int) -> None:
+    ctx.step("pay", attempted, retry=TWICE)
+
+
+@durable_workflow(name="looking.decided", retry=ONCE, step_retry=TWICE)
+def decided(ctx: Context, how: str) -> None:
+    try:
+        DECIDED[how](ctx)
+    except Exception as error:
+        ctx.step("b", work, "b", compensate=undo, retry=ONCE)
+        raise ValueError from error
+
+
+@pytest.mark.parametrize("when", ["at once", "while it waits"])
+@pytest.mark.parametrize("how", DECIDED)
+def test_behind_what_is_to_be_decided_again_everything_is_undone(how: str, when: str) -> None:
+    faults.append(OSError("away"))
+    with travel():
+        run = decided.enqueue(how)
+        run_until_idle(skip_waits=True)
+        assert run.refresh().error is not None and "not_undone" in run.error and performed == ["b"]
+        run.resume()
+        if when == "while it waits":
+            run_until_idle()
+            assert run.refresh().status == Status.WAITING, run.why()
+        run.cancel()
+        run_until_idle(skip_waits=True)
+        assert (run.refresh().status, performed) == (Status.CANCELLED, ["b", "-b"]), run.why()
+
+
+@pytest.mark.parametrize("how", DECIDED)
+def test_what_is_decided_again_forgets_what_it_had_come_to(how: str) -> None:
+    with travel():
+        run = decided.enqueue(how)
+        run_until_idle(skip_waits=True)
+        error = run.refresh().error
+        run.resume()
+        run_until_idle(skip_waits=True)
+        assert (run.refresh().status, performed) == (Status.FAILED, ["b", "-b", "b", "-b"])
+        assert run.error is not None and error is not None and run.error["culprits"] == error["culprits"]
+
+
+@pytest.mark.parametrize("how", DECIDED)
+def test_the_code_of_a_resumed_run_fits_what_lies_behind_what_is_to_be_decided_again(how: str) -> None:
+    with travel():
+        run = decided.enqueue(how)
+        run_until_idle(skip_waits=True)
+        run.resume()
+        call_command("durable_replay", str(run.id))
+        run_until_idle()
+        assert run.refresh().status == Status.WAITING
+        call_command("durable_replay", str(run.id))

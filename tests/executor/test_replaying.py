@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -480,6 +481,19 @@ def test_a_new_call_of_one_branch_is_no_excuse_for_another() -> None:
     assert found is not None and (found.reason, found.path) == (Reason.UNVISITED, "both/near/first")
 
 
+def test_a_retry_of_one_branch_is_no_excuse_for_another() -> None:
+    def run(near: Callable[[Context], Any]) -> Callable[[Context], Any]:
+        return lambda ctx: ctx.join("both", {"far": branch("far"), "near": near})
+
+    world = waiting(run(branch("near", waits=True)))
+    again = replace(world.entries["both/far/first"], status=EntryStatus.RETRYING, error=encode({}), value=None)
+    world.entries["both/far/first"] = again
+    world.entries["both"].status = EntryStatus.OPEN
+    assert replayed(world, run(branch("near", waits=True))) is None
+    found = replayed(world, run(lambda ctx: ctx.wait_for_event("near")))
+    assert found is not None and (found.reason, found.path) == (Reason.UNVISITED, "both/near/first")
+
+
 def test_the_present_turn_of_a_loop_is_looked_at() -> None:
     def run(step: str) -> Callable[[Context], Any]:
         def body(ctx: Context, state: int) -> Any:
@@ -560,7 +574,7 @@ def test_a_run_that_is_to_be_undone_needs_its_compensations_and_nothing_else() -
     found = replayed(world, lambda ctx: ctx.step("pay", forbidden), phase=Phase.COMPENSATING)
     assert found is not None and (found.reason, found.text) == (
         Reason.DIVERGED,
-        "Step 'book' has to be undone, but the code does not come to it any more.",
+        "Step 'book' has to be undone, but the code does not come to it any more: it ends after 'pay'.",
     )
 
 

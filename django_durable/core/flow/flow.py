@@ -30,12 +30,16 @@ from .claimed import Claimed
 from .halting import reason_to_halt
 from .journal_bounds import JournalBounds
 from .lease import Lease
-from .looking import Looking
+from .looking import Looking, as_before
 from .losers import Losers
 from .redoing import Redoing
 from .run_info import RunInfo
 from .stepping import running_step
 from .undoing import Undo
+
+BEGUN = (EntryStatus.OPEN, EntryStatus.WAITING)
+ANEW = (Kind.POLL, Kind.EVENT, Kind.CHILD)
+"""Kinds that begin as if for the first time when a resume has opened them: with a deadline or a child of that time."""
 
 
 class Flow:
@@ -183,7 +187,17 @@ class Flow:
         if entry.kind != kind:
             text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
             self.end(Blocked(BlockReason.DIVERGED, text))
+        if self.looking is not None:
+            entry = self._as_before(entry)
+        elif entry.is_anew and kind in ANEW:
+            return None
         return self._taken_up(entry) if entry.status == EntryStatus.ABANDONED else entry
+
+    def _as_before(self, entry: Entry) -> Entry:
+        before = as_before(entry)
+        if before.status == EntryStatus.FAILED != entry.status:
+            self.require_way()
+        return before
 
     def _taken_up(self, entry: Entry) -> Entry:
         """Changed code had passed this wait by, and this code waits for it again: from when it first did."""
@@ -237,8 +251,16 @@ class Flow:
         if self.looking is not None:
             self._pass_by(self.looking)
             return
+        if entry.status in BEGUN and entry.error is None:
+            self._keep_error(entry)
         self.journal.add(entry)
         self.pending.entries[entry.path] = entry
+
+    def _keep_error(self, entry: Entry) -> None:
+        """What it had come to before a resume, until it is decided again."""
+        known = self.journal.find(entry.path)
+        if known is not None and (known.status in BEGUN or known.is_anew):
+            entry.error = known.error
 
     def forget(self, paths: Collection[str]) -> None:
         """Prune these entries with the next commit."""

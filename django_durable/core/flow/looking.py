@@ -10,23 +10,39 @@ which the call had before the resume. It ends where only the outside knows the v
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..journal.journal import TIMED_OUT, Entry
+from ..journal.states import EntryStatus, Kind
+
+DECIDED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
+GONE_THROUGH = (Kind.JOIN, Kind.RACE, Kind.BLOCK, Kind.LOOP)
+"""Scopes with code of the workflow's own: what they come to shows when that is gone through."""
 
 PASSED_MAX = 1000
 """Calls that one look goes on without. Code that waits for the time to come makes calls without end."""
 
 
+@dataclass(slots=True)
+class _Way:
+    """What all lines of one look share."""
+
+    owed: set[str]
+    """Steps that are to be undone, and that no line has come to so far."""
+    passed: int = 0
+    last: str = ""
+
+
 class Looking:
     """One for each scope that is looked through, and for all lines in there."""
 
-    __slots__ = ("_beside", "_owed", "_passed", "_scope")
+    __slots__ = ("_beside", "_scope", "_way")
 
-    def __init__(self, owed: Iterable[str] = (), scope: str = "") -> None:
-        self._owed = set(owed)
-        """Steps that are to be undone, and that no line has come to so far."""
+    def __init__(self, owed: Iterable[str] = (), scope: str = "", way: _Way | None = None) -> None:
+        self._way = way or _Way(set(owed))
         self._scope = scope
         self._beside: tuple[str, str] | None = None
         """The scope of the branches around this line, and that of its own: what is in the others it never comes to."""
-        self._passed = [0]
 
     def within(self, scope: str) -> Looking:
         """For a scope that is over: what comes after it does not depend on how far its code is looked through."""
@@ -37,22 +53,40 @@ class Looking:
         return self._copy(self._scope, (scopes, scope))
 
     def come_to(self, path: str) -> None:
-        self._owed.discard(path)
+        self._way.owed.discard(path)
+        self._way.last = path
+
+    @property
+    def last(self) -> str:
+        """The path that a line came to last; empty: none has come to any."""
+        return self._way.last
 
     @property
     def is_ahead(self) -> bool:
         """Whether something that is to be undone lies ahead."""
-        return any(path.startswith(self._scope) and not self._is_beside(path) for path in self._owed)
+        return any(path.startswith(self._scope) and not self._is_beside(path) for path in self._way.owed)
 
     def may_pass(self) -> bool:
         """Whether a line goes on without a call that the journal has nothing of."""
-        self._passed[0] += 1
-        return self._passed[0] <= PASSED_MAX and self.is_ahead
+        self._way.passed += 1
+        return self._way.passed <= PASSED_MAX and self.is_ahead
 
     def _is_beside(self, path: str) -> bool:
         return self._beside is not None and path.startswith(self._beside[0]) and not path.startswith(self._beside[1])
 
     def _copy(self, scope: str, beside: tuple[str, str] | None) -> Looking:
-        other = Looking((), scope)
-        other._owed, other._beside, other._passed = self._owed, beside, self._passed
+        other = Looking(scope=scope, way=self._way)
+        other._beside = beside
         return other
+
+
+def as_before(entry: Entry) -> Entry:
+    """``entry`` with what it had come to before it was to be tried again: what comes after it was built on that."""
+    if entry.status in DECIDED or entry.kind in GONE_THROUGH:
+        return entry
+    if entry.kind == Kind.STEP and entry.value is not None:
+        # It was undone, to be done again.
+        return replace(entry, status=EntryStatus.SUCCEEDED)
+    if entry.error is None:
+        return entry
+    return replace(entry, status=EntryStatus.FAILED, error=None if entry.error == TIMED_OUT else entry.error)

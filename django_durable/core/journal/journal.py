@@ -18,10 +18,15 @@ from .states import EntryStatus, Kind
 
 WAITS = (EntryStatus.WAITING, EntryStatus.RETRYING)
 
+TIMED_OUT = "null"
+"""The ``error`` of an entry that failed without one, since its time was up, once it is open again."""
+
 
 @dataclass(slots=True)
 class Entry:
     """One journal row. ``value`` and ``error`` are encoded text; ``wake_after`` is seconds from the commit on.
+
+    One that is not over has them of the attempt before this one, or of the time before a resume opened it again.
 
     ``wake_at`` is the database's time. A new wait only knows how long it lasts (``wake_after``): the
     statement that stores it turns that into an instant of the database's clock.
@@ -48,6 +53,11 @@ class Entry:
     @property
     def is_wait(self) -> bool:
         return self.status in WAITS
+
+    @property
+    def is_anew(self) -> bool:
+        """Whether a resume has opened it, and nothing was done for it since."""
+        return self.status == EntryStatus.RETRYING and self.attempts == 0
 
 
 @dataclass(slots=True)

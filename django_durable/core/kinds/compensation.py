@@ -92,22 +92,33 @@ def _find(
         if not path:
             probe.scope = ""
         due = [entry.path for entry in flow.journal.under(probe.scope) if entry.undo and is_due(entry.path)]
-        yield from look(flow, probe, body, Looking(due))
+        looking = Looking(due)
+        yield from look(flow, probe, body, looking)
         is_later = goes_on and probe.outcome is not None
         owed = (owed for owed in owed_in(flow, path) if is_due(owed))
-        _require(flow, probe, [owed for owed in owed if not is_later or probe.has_seen(owed)])
+        _require(flow, probe, looking.last, [owed for owed in owed if not is_later or probe.has_seen(owed)])
         undos += [undo for undo in probe.undos if is_due(undo.path)]
     return undos
 
 
-def _require(flow: Flow, probe: Flow, owed: Sequence[str]) -> None:
+def _require(flow: Flow, probe: Flow, last: str, owed: Sequence[str]) -> None:
     """What is to be undone and the replay has found no compensation for cannot be undone by this code."""
     found = {undo.path for undo in probe.undos}
     for path in owed:
         if path not in found:
-            has_come = probe.has_seen(path)
-            lack = "the code gives it no compensation any more" if has_come else "the code does not come to it any more"
-            flow.end(Blocked(BlockReason.DIVERGED, f"Step {path!r} has to be undone, but {lack}."))
+            lack = "gives it no compensation any more" if probe.has_seen(path) else _went(probe, last)
+            flow.end(Blocked(BlockReason.DIVERGED, f"Step {path!r} has to be undone, but the code {lack}."))
+
+
+def _went(probe: Flow, last: str) -> str:
+    """What the code did instead of coming to a step."""
+    if not last:
+        where = "it comes to nothing that is journaled"
+    elif probe.outcome is None:
+        where = f"it ends after {last!r}"
+    else:
+        where = f"it cannot go on at {last!r}, of which the journal has no result"
+    return f"does not come to it any more: {where}"
 
 
 def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:

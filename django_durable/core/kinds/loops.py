@@ -213,6 +213,9 @@ def _look_on(flow: Flow, path: str, turn: Turn, entry: Entry, most: int | None) 
         fit_path(turn_path(path, number) + TURN)
         if not flow.journal.under(f"{turn_path(path, number)}/"):
             flow.require_way()
+            if entry.error is not None:
+                # It had come to its limit here, before it was given as many turns again.
+                return replace(entry, status=EntryStatus.FAILED)
         performed = yield from enter(flow, turn_path(path, number), _with_state(turn, state))
         if isinstance(performed, Raised):
             raise _raisable(path, performed.error)

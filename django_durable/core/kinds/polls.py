@@ -56,8 +56,13 @@ def poll(
             return decode(cast(str, entry.value))
         if entry.status == EntryStatus.FAILED:
             raise _error(entry)
+        if flow.is_looking:
+            # Raises where it cannot tell: the code may have gone on from there.
+            pause(_state(entry)[0] + 1)
         if entry.wake_at is not None and flow.journal.now() < entry.wake_at:
             flow.suspend(entry)
+    elif flow.is_looking:
+        pause(1)
     attempt = entry.attempts + 1 if entry else 1
     polls, deadline = _state(entry) if entry else (0, _deadline(flow, patience))
     while True:

@@ -91,13 +91,6 @@ def step(
             return decode(cast(str, entry.value))
         if entry.status == EntryStatus.FAILED:
             raise failure(entry)
-        if flow.is_looking and entry.value is not None:
-            # It was undone, to be done again, and what came after it was built on what it had returned before.
-            return decode(entry.value)
-        if flow.is_looking and entry.error is not None:
-            # It had failed, and is to be tried again: the same holds for what came after that.
-            flow.require_way()
-            raise failure(entry)
         if _is_early(flow, entry):
             flow.suspend(entry)
     if not callable(fn):
