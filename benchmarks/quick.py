@@ -174,9 +174,9 @@ def steps_async(size: float) -> float:
 
 
 def drain(size: float) -> float:
-    from benchmarks.project.workflows import steps
+    from benchmarks.project.workflows import one_step
 
-    return rate(steps, part(5000, size), 1, "--processes", "2")
+    return rate(one_step, part(5000, size), 1, "--processes", "2")
 
 
 def enqueue(size: float) -> float:
@@ -195,14 +195,14 @@ def enqueue(size: float) -> float:
 
 def latency(size: float) -> float:
     """Milliseconds from a run's row to its outcome, one at a time on an idle system."""
-    from benchmarks.project.workflows import steps
+    from benchmarks.project.workflows import one_step
     from django_durable.models import Run
 
     runs = part(50, size)
     empty()
     with workers("--processes", "1"):
         for _ in range(runs):
-            handle = steps.enqueue(count=1)
+            handle = one_step.enqueue(count=1)
             wait_for(lambda: handle.refresh().status == "succeeded")  # noqa: B023
             time.sleep(0.01)
     spans = [run.finished_at - run.created_at for run in Run.objects.all() if run.finished_at]

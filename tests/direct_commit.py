@@ -18,6 +18,8 @@ from django_durable.store.unwanted import cancel_unwanted
 class DirectCommit:
     """Each write a batch of its own, on the caller's connection: for tests and for reading along."""
 
+    is_stepwise = False
+
     def __init__(self, db: Database) -> None:
         self._db = db
 

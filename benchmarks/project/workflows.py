@@ -27,6 +27,16 @@ async def steps_async(ctx: AsyncContext, count: int) -> int:
     return count
 
 
+@durable_workflow(name="bench.one_step")
+def one_step(ctx: Context, count: int) -> int:
+    return ctx.step("step", nothing, count)
+
+
+@durable_workflow(name="bench.one_step_async")
+async def one_step_async(ctx: AsyncContext, count: int) -> int:
+    return await ctx.step("step", nothing_async, count)
+
+
 @durable_workflow(name="bench.child")
 def child(ctx: Context, number: int) -> int:
     return number

@@ -34,7 +34,9 @@ async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commi
 async def _work(attempt: Attempt, commit: Commit) -> Outcome:
     # In a task of its own, so that the two are told apart: who cancels that one is the workflow's own code (a
     # time-out of asyncio's, a task group), and who cancels this one is the worker.
-    code = asyncio.create_task(_perform(attempt, AsyncDriver(attempt.flow, commit)))
+    drive = AsyncDriver(attempt.flow, commit)
+    drive.tails = attempt.tails(commit, AsyncDriver.__module__)
+    code = asyncio.create_task(_perform(attempt, drive))
     while not code.done():
         try:
             await asyncio.wait([code])

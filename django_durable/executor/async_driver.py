@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ..core.async_context import AsyncContext
 from ..core.flow.effects import (
+    LAST,
     Answer,
     AwaitBranch,
     Decisions,
@@ -33,6 +34,7 @@ from .async_steps import AsyncSteps
 from .branch_tasks import BranchTasks
 from .commit import Commit, heed
 from .misuse import not_awaited
+from .tails import Tails
 
 
 class AsyncDriver:
@@ -51,6 +53,8 @@ class AsyncDriver:
         self._attempt: asyncio.Task[Any] | None = parent._attempt if parent is not None else asyncio.current_task()
         self._calls: Calls = Calls(flow, self._attempt, parent._calls if parent is not None and not is_beside else None)
         self._steps = AsyncSteps(flow, commit, self._calls)
+        self.tails: Tails | None = None
+        """As that of ``SyncDriver``."""
         self.unawaited = Unawaited()
         self._tasks: BranchTasks = parent._tasks if parent is not None else BranchTasks()
         self._begun: set[Flow] = set()
@@ -119,7 +123,8 @@ class AsyncDriver:
                     with calls.finishing():
                         answer = await self._steps.perform(effect)
                 elif isinstance(effect, Persist):
-                    await self.persist()
+                    if not (effect is LAST and self.tails is not None and self.tails.is_at_end(3)):
+                        await self.persist()
                     answer = None
                 else:
                     answer = await self._act(effect)

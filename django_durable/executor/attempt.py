@@ -47,7 +47,9 @@ from ..exceptions import (
 )
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
+from .commit import Commit
 from .failing import told, tried_again
+from .tails import Tails, tails_of
 
 logger = logging.getLogger("django_durable.executor")
 
@@ -84,6 +86,13 @@ class Attempt:
 
         # That a cancellation was asked for is a reason to undo what was done, and not to stop undoing it.
         self.flow.heeds_cancel = claim.phase != Phase.COMPENSATING
+
+    def tails(self, commit: Commit, caller: str) -> Tails | None:
+        """Where the function, called from the module ``caller``, leaves what is pending to the commit of the outcome;
+        None: nowhere."""
+        if self.claim.phase != Phase.FORWARD or commit.is_stepwise:
+            return None
+        return tails_of(self.workflow.fn, caller)
 
     @property
     def is_ending(self) -> bool:

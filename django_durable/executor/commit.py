@@ -15,6 +15,10 @@ from ..store.receipts import Receipt
 class Commit(Protocol):
     """Writes are durable, or known to be lost, when these return. Raise what the write itself did wrong."""
 
+    is_stepwise: bool
+    """Whether somebody wants to see each call stored by itself: also the last one, after which the function only
+    returns."""
+
     def write(self, lease: Lease, write: Write) -> Receipt: ...
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:

@@ -21,6 +21,7 @@ def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit, bran
     token = enter_run(attempt.flow)
     try:
         drive = SyncDriver(attempt.flow, commit, branches)
+        drive.tails = attempt.tails(commit, Attempt.__module__)
         outcome = _perform(attempt, drive)
         if attempt.has_losers(outcome):
             outcome = _settle(attempt, drive, outcome)

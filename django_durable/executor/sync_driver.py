@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.context import Context
 from ..core.flow.effects import (
+    LAST,
     Answer,
     AwaitBranch,
     Decisions,
@@ -35,6 +36,7 @@ from .commit import Commit, heed
 from .misuse import refuse_coroutine_body
 from .step_call import call_step
 from .sync_calls import SyncCalls
+from .tails import Tails
 from .transactions import drop_broken_connections, leftover_transactions
 
 
@@ -48,6 +50,8 @@ class SyncDriver:
         self._around = around
         """The line that has begun this one; None for the function's own."""
         self._ends: Ends = around._ends if around is not None else Ends()
+        self.tails: Tails | None = None
+        """Where the function's own line is left to the commit of the outcome."""
         self._calls = SyncCalls()
         self._begun: set[Flow] = set()
         """Branches of this line, as long as nobody has been told of their ends."""
@@ -60,7 +64,12 @@ class SyncDriver:
         try:
             while True:
                 effect = decisions.send(answer)
-                answer = self._perform(effect) if isinstance(effect, Perform) else self._execute(effect)
+                if isinstance(effect, Perform):
+                    answer = self._perform(effect)
+                elif effect is LAST and self.tails is not None and self.tails.is_at_end(2):
+                    answer = None
+                else:
+                    answer = self._execute(effect)
         except StopIteration as stop:
             return stop.value
 

@@ -29,6 +29,7 @@ class AttemptCommit:
 
     def __init__(self, db: Database, claim: Claim, *, is_suspect: bool) -> None:
         self.fate = Fate.ALIVE
+        self.is_stepwise = bool(active())
         self._db = db
         self._claim = claim
         self._is_suspect = is_suspect

@@ -42,6 +42,8 @@ database works on the next. Steps a second of 200 coroutines, against batches of
 class Committer:
     """Decides who commits when; what a commit is, and of what it tells whom, is the ``BatchWriter``'s."""
 
+    is_stepwise = False
+
     def __init__(
         self,
         db: PrivateDatabase,

@@ -27,6 +27,16 @@ def many_steps(ctx: Context, count: int) -> int:
     return sum(ctx.step("double", double, turn, key=turn) for turn in range(count))
 
 
+@durable_workflow
+def one_step(ctx: Context) -> int:
+    return ctx.step("double", double, 2)
+
+
+@durable_workflow
+async def one_step_async(ctx: AsyncContext) -> int:
+    return await ctx.step("double", double, 2)
+
+
 async def double_async(number: int) -> int:
     return number * 2
 

@@ -31,6 +31,8 @@ ONCE = Retry(max_attempts=1)
 class MemoryCommit:
     """``hook`` is called with each write before it is kept, in the thread that made it."""
 
+    is_stepwise = False
+
     def __init__(self, entries: dict[str, Entry] | None = None, hook: Callable[[Write], None] | None = None) -> None:
         self.entries = entries if entries is not None else {}
         self.hook = hook

@@ -88,6 +88,14 @@ def test_a_step_is_one_commit_without_a_new_connection_or_thread(works: Works, w
     assert (wire.connections, wire.threads) == (0, 0)
 
 
+@pytest.mark.parametrize("workflow", [workflows.one_step, workflows.one_step_async], ids=["def", "async def"])
+def test_a_last_step_shares_the_commit_of_the_outcome(works: Works, workflow: Any) -> None:
+    wire = works.off(workflow.enqueue)
+    # The claim; the step and the outcome. SQLite: BEGIN, fence, entry, payload, run, COMMIT.
+    assert wire.commits == 2, wire.most_common()
+    assert wire.round_trips == (1 + 6 if IS_SQLITE else 2), wire.most_common()
+
+
 def test_sync_steps_of_an_async_run_share_its_thread(works: Works) -> None:
     one, ten = (works.off(lambda count=count: workflows.many_sync_steps_async.enqueue(count)) for count in (1, STEPS))
     assert (one.commits, ten.commits) == (1 + 1 + 1, 1 + STEPS + 1), ten.most_common()

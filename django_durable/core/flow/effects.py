@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..journal.journal import Entry
+from ..journal.states import EntryStatus
 
 if TYPE_CHECKING:
     from .flow import Flow
@@ -52,7 +53,21 @@ class Perform:
 
 @dataclass(slots=True, frozen=True)
 class Persist:
-    """Make all that is pending durable before going on."""
+    """Make all that is pending durable before going on.
+
+    ``is_last``: the call does nothing after this but come to its value. Where the workflow's function then does nothing
+    but return, this may be left to the commit of its outcome.
+    """
+
+    is_last: bool = False
+
+
+LAST = Persist(is_last=True)
+
+
+def persist_end(entry: Entry) -> Persist:
+    """Of a call that has come to ``entry``. What it raises, code may catch, and go on."""
+    return LAST if entry.status == EntryStatus.SUCCEEDED else Persist()
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from uuid import UUID
 
 from ...exceptions import ChildFailed
-from ..flow.effects import Decisions, Persist
+from ..flow.effects import Decisions, Persist, persist_end
 from ..flow.flow import Flow
 from ..flow.run_info import RunInfo
 from ..journal.inbox import ChildState
@@ -54,7 +54,7 @@ def run_child(flow: Flow, path: str, make: MakeRun) -> Decisions[Any]:
             flow.suspend(entry)
         entry = ended(entry, state)
         flow.record(entry)
-        yield Persist()
+        yield persist_end(entry)
     if entry.status == EntryStatus.FAILED:
         status, error = decode(cast(str, entry.error))
         raise ChildFailed(path, UUID(entry.awaits), status, error)

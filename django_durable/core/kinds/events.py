@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from ...exceptions import ContextMisuse, EventTimeout
-from ..flow.effects import Decisions, Persist
+from ..flow.effects import LAST, Decisions, Persist
 from ..flow.executing import executing_flow
 from ..flow.flow import Flow
 from ..journal.inbox import SentEvent
@@ -155,7 +155,7 @@ def wait_for_event(
         entry = Entry(path, Kind.EVENT, EntryStatus.SUCCEEDED, value=_text(sent), awaits=sent.name)
         flow.pending.consumed[sent.id] = path
         flow.record(entry)
-        yield Persist()
+        yield LAST
         return _only(flow, entry)
     entry = _waiting(flow, path, entry, [event], patience)
     # A new wait suspends even with a time-out of 0: an event that came after the claim is seen only by the next one.
@@ -242,7 +242,7 @@ def wait_for_events(
             flow.suspend(entry)
         entry = replace(entry, status=EntryStatus.SUCCEEDED, value=entry.value or "[]")
         flow.record(entry)
-        yield Persist()
+        yield LAST
     return [_event(flow, _place(path, number), value) for number, value in enumerate(_taken(entry))]
 
 

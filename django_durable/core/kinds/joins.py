@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ...exceptions import JoinError, PayloadError
 from ..flow.branches import Branch, Branches, look_through, revisit_all, revisit_if_stopped
-from ..flow.effects import Decisions, Persist, Raised
+from ..flow.effects import Decisions, Raised, persist_end
 from ..flow.flow import Flow
 from ..flow.scopes import Body
 from ..journal.journal import Entry
@@ -47,7 +47,7 @@ def _run(flow: Flow, path: str, branches: list[Branch], entry: Entry | None) -> 
             values[branch.name] = branch.performed.value
     entry = _decided(flow, path, branches, values, errors)
     flow.record(entry)
-    yield Persist()
+    yield persist_end(entry)
     return entry
 
 

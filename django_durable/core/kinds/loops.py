@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from ...exceptions import LoopLimit
-from ..flow.effects import Decisions, Persist, Raised
+from ..flow.effects import Decisions, Persist, Raised, persist_end
 from ..flow.flow import Flow
 from ..flow.scopes import enter, revisit
 from ..journal.journal import Entry
@@ -172,7 +172,7 @@ def _tells_of(value: str, inside: Sequence[Entry]) -> bool:
 
 def _end(flow: Flow, entry: Entry) -> Decisions[Entry]:
     flow.record(entry)
-    yield Persist()
+    yield persist_end(entry)
     return entry
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ...exceptions import JoinError, PayloadUndecodable
 from ..flow.branches import Branch, Branches, look_through, revisit_if_stopped
-from ..flow.effects import Decisions, Persist, Raised
+from ..flow.effects import Decisions, Persist, Raised, persist_end
 from ..flow.flow import Flow
 from ..journal.digests import digests_of
 from ..journal.fan_out import Progress, item_entries, item_path, living, low_water, low_water_mark, under_way
@@ -186,7 +186,7 @@ def _decide(flow: Flow, entry: Entry, errors: dict[Any, Any]) -> Decisions[Entry
     status = EntryStatus.FAILED if errors else EntryStatus.SUCCEEDED
     entry = replace(entry, status=status, error=encode_failures(errors) if errors else None)
     flow.record(entry)
-    yield Persist()
+    yield persist_end(entry)
     return entry
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, cast
 
 from ...exceptions import PayloadError, PollTimeout
-from ..flow.effects import Decisions, Perform, Performed, Persist, Raised, Returned
+from ..flow.effects import LAST, Decisions, Perform, Performed, Persist, Raised, Returned
 from ..flow.flow import Flow
 from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
@@ -71,7 +71,7 @@ def poll(
         entry, error = _decided(flow, path, performed, attempt, retry or flow.step_retry)
         if entry.status == EntryStatus.SUCCEEDED:
             flow.record(entry)
-            yield Persist()
+            yield LAST
             value = cast(Returned, performed).value
             return value if is_plain(value) else decode(cast(str, entry.value))
         if entry.status == EntryStatus.WAITING:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...exceptions import NonRetriableError, PayloadError, RollbackError, RunCancelled, StepFailed
-from ..flow.effects import Decisions, Perform, Persist, Raised, Returned
+from ..flow.effects import LAST, Decisions, Perform, Persist, Raised, Returned
 from ..flow.flow import Flow
 from ..flow.undoing import UNDO, Undo
 from ..journal.journal import Entry
@@ -111,7 +111,7 @@ def step(
                 if not options.atomic:
                     flow.record(entry)
                     if not options.ephemeral:
-                        yield Persist()
+                        yield LAST
                 return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
         raised = cast(Raised, performed)
         entry = after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)

@@ -1,0 +1,301 @@
+"""What a function's last call has to store goes with the outcome, where nothing of the function's comes in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_durable import AsyncContext, Break, Context, Retry
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.inbox import SentEvent
+from django_durable.core.journal.journal import MemoryJournal, Write
+from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome
+from django_durable.core.journal.states import Phase
+from django_durable.executor.async_attempt import arun_attempt
+from django_durable.executor.sync_attempt import run_attempt
+from django_durable.store.claiming import Claim
+from django_durable.workflows.definition import Workflow
+from django_durable.workflows.options import WorkflowOptions
+from tests.core.driving import NOON, RUN_ID, TOKEN
+from tests.executor.in_memory import MemoryCommit
+
+stored: list[list[str]] = []
+"""The paths of each commit."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    stored.clear()
+
+
+def noted(write: Write) -> None:
+    stored.append([*write.entries])
+
+
+def attempt(code: Callable[..., Any], commit: MemoryCommit | None = None) -> Outcome:
+    """An attempt of a fresh run of ``code``, to which the event "go" was sent."""
+    workflow: Workflow[Any, Any] = Workflow(code, WorkflowOptions(name="tails", step_retry=Retry(max_attempts=1)))
+    claim = Claim(
+        lease=Lease(RUN_ID, TOKEN, ends=float("inf")),
+        workflow="tails",
+        attempt=1,
+        max_attempts=1,
+        phase=Phase.FORWARD,
+        deadline_at=None,
+        root_id=RUN_ID,
+        queue="default",
+        priority=0,
+        claims=1,
+        fingerprint="",
+        parent_id=None,
+        input="{}",
+        journal=MemoryJournal(events=[SentEvent(1, "go", "null", NOON)], now=lambda: NOON),
+    )
+    commit = commit or MemoryCommit(hook=noted)
+    return (
+        asyncio.run(arun_attempt(claim, workflow, commit))
+        if workflow.is_async
+        else run_attempt(claim, workflow, commit)
+    )
+
+
+def work() -> str:
+    return "done"
+
+
+def fail() -> None:
+    raise ValueError
+
+
+async def awork() -> str:
+    return "done"
+
+
+def returned(ctx: Context) -> Any:
+    return ctx.step("a", work)
+
+
+def ignored(ctx: Context) -> None:
+    ctx.step("a", work)
+
+
+def kept(ctx: Context) -> Any:
+    value = ctx.step("a", work)
+    return value
+
+
+def told(ctx: Context) -> Any:
+    value = ctx.step("a", work)
+    return {"a": value, "all": [value, 1], "pair": (value, None)}
+
+
+def caught(ctx: Context) -> Any:
+    try:
+        return ctx.step("a", work)
+    except ValueError:
+        return None
+
+
+def tried(ctx: Context) -> None:
+    ctx.try_step("a", work)
+
+
+def polled(ctx: Context) -> Any:
+    return ctx.poll("a", work, every=timedelta(seconds=1))
+
+
+def told_of(ctx: Context) -> None:
+    ctx.wait_for_event("go")
+
+
+def told_of_several(ctx: Context) -> None:
+    ctx.wait_for_events("a", events=["go"])
+
+
+async def areturned(ctx: AsyncContext) -> Any:
+    return await ctx.step("a", awork)
+
+
+async def aignored(ctx: AsyncContext) -> None:
+    await ctx.step("a", awork)
+
+
+async def akept(ctx: AsyncContext) -> Any:
+    value = await ctx.step("a", work)
+    return {"value": value}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(returned, ignored, kept, told, caught, tried, polled, told_of, told_of_several),
+        *(areturned, aignored, akept),
+    ],
+)
+def test_one_commit_has_the_last_call_and_the_outcome(code: Callable[..., Any]) -> None:
+    for _ in range(20):  # the interpreter rewrites code that it has run a few times
+        stored.clear()
+        assert isinstance(attempt(code), Completed)
+        assert len(stored) == 1 and len(stored[0]) == 1
+
+
+def mapped(ctx: Context) -> Any:
+    return ctx.map("a", len, ["x", "y"])
+
+
+def looped(ctx: Context) -> Any:
+    return ctx.loop("a", lambda ctx, state: Break(ctx.step("b", work)))
+
+
+def joined(ctx: Context) -> Any:
+    return ctx.join("a", {"one": lambda ctx: ctx.step("b", work)})
+
+
+@pytest.mark.parametrize("code", [mapped, looped, joined])
+def test_the_end_of_a_scope_goes_with_the_outcome_too(code: Callable[..., Any]) -> None:
+    assert isinstance(attempt(code), Completed)
+    assert len(stored) > 1 and "a" in stored[-1]
+
+
+# --- where the function goes on ----------------------------------------------------------------
+
+
+def seen(*given: Any) -> Any:
+    """Code between the call and the end: finds what it builds on stored."""
+    assert stored and len(stored[-1]) == 1
+    return "seen"
+
+
+@contextmanager
+def ending_with(end: Callable[[], Any]) -> Iterator[None]:
+    yield
+    end()
+
+
+def asked(ctx: Context) -> Any:
+    value = ctx.step("a", work)
+    seen()
+    return value
+
+
+def wrapped(ctx: Context) -> Any:
+    return seen(ctx.step("a", work))
+
+
+def finished(ctx: Context) -> Any:
+    try:
+        return ctx.step("a", work)
+    finally:
+        seen()
+
+
+def left(ctx: Context) -> Any:
+    with ending_with(seen):
+        return ctx.step("a", work)
+
+
+def helped(ctx: Context) -> Any:
+    def helper() -> Any:
+        return ctx.step("a", work)
+
+    return seen(helper())
+
+
+def in_turns(ctx: Context) -> None:
+    for turn in range(2):
+        if turn:
+            seen()
+        ctx.step(f"turn {turn}", work)
+
+
+def failing(ctx: Context) -> Any:
+    try:
+        return ctx.step("a", fail)
+    except Exception:
+        return seen()
+
+
+def itself(ctx: Context, depth: int = 0) -> Any:
+    if depth == 1:
+        return ctx.step("a", work)
+    itself(ctx, 1)
+    return seen()
+
+
+async def aasked(ctx: AsyncContext) -> None:
+    await ctx.step("a", awork)
+    seen()
+
+
+async def afinished(ctx: AsyncContext) -> Any:
+    try:
+        return await ctx.step("a", awork)
+    finally:
+        seen()
+
+
+async def afailing(ctx: AsyncContext) -> Any:
+    try:
+        return await ctx.step("a", fail)
+    except Exception:
+        return seen()
+
+
+async def aitself(ctx: AsyncContext, depth: int = 0) -> Any:
+    if depth == 1:
+        return await ctx.step("a", awork)
+    await aitself(ctx, 1)
+    return seen()
+
+
+async def in_a_task(ctx: AsyncContext) -> Any:
+    """Whoever has made the task may look at it before the function does."""
+
+    async def one() -> Any:
+        return await ctx.step("a", awork)
+
+    return await asyncio.create_task(one())
+
+
+CODES = [
+    *(asked, wrapped, finished, left, helped, in_turns, failing, itself),
+    *(aasked, afinished, afailing, aitself, in_a_task),
+]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_code_may_build_on_is_stored_before_it_runs(code: Callable[..., Any]) -> None:
+    for _ in range(20):
+        stored.clear()
+        outcome = attempt(code)
+        assert isinstance(outcome, Completed), outcome
+        assert len(stored) >= 2 and stored[0] and len(stored[-1]) <= (code is in_turns)
+
+
+def test_a_value_that_cannot_be_stored_takes_the_call_along() -> None:
+    def code(ctx: Context) -> Any:
+        odd = object()
+        value = ctx.step("a", work)
+        return (odd, value)
+
+    assert isinstance(attempt(code), Failed)
+    assert stored == [["a"]]
+
+
+def test_nothing_of_a_lost_run_is_kept() -> None:
+    commit = MemoryCommit()
+    commit.is_lost = True
+    assert isinstance(attempt(returned, commit), Lost) and not commit.entries
+
+
+@pytest.mark.parametrize("code", [returned, areturned])
+def test_who_watches_each_commit_sees_each_call_by_itself(code: Callable[..., Any]) -> None:
+    commit = MemoryCommit(hook=noted)
+    commit.is_stepwise = True
+    attempt(code, commit)
+    assert stored == [["a"], []]
