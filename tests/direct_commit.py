@@ -13,6 +13,7 @@ from django_durable.store.committing import write_batch
 from django_durable.store.database import Database
 from django_durable.store.receipts import Receipt
 from django_durable.store.unwanted import cancel_unwanted
+from django_durable.worker.submission import Then
 
 
 class DirectCommit:
@@ -31,6 +32,9 @@ class DirectCommit:
 
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
         return await undisturbed(sync_to_async(self.write, thread_sensitive=True)(lease, write))
+
+    def send(self, lease: Lease, write: Write, then: Then, *, may_lead: bool) -> None:
+        then(self.write(lease, write), None)
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         pass

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.async_context import AsyncContext
 from ..core.flow.executing import enter_run, leave_run
+from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
@@ -20,13 +21,18 @@ async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commi
 
     A task that is cancelled in here hands its run back, once the run's code has come to its end.
     """
+    outcome, write = await aperform_attempt(claim, workflow, commit)
+    is_stored = write is not None and not (await commit.awrite(claim.lease, write)).is_lost
+    return outcome if is_stored else Lost()
+
+
+async def aperform_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> tuple[Outcome, Write | None]:
+    """As ``sync_attempt.perform_attempt``."""
     attempt = Attempt(claim, workflow)
     token = enter_run(attempt.flow)
     try:
         outcome = await _work(attempt, commit)
-        write = attempt.last_write(outcome)
-        is_stored = write is not None and not (await commit.awrite(claim.lease, write)).is_lost
-        return outcome if is_stored else Lost()
+        return outcome, attempt.last_write(outcome)
     finally:
         leave_run(token)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.context import Context
 from ..core.flow.executing import enter_run, leave_run
+from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
@@ -17,6 +18,15 @@ from .sync_driver import SyncDriver
 
 def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit, branches: Branches = NO_THREADS) -> Outcome:
     """Replay and go on from there; the outcome, which has been made durable (unless it is ``Lost``)."""
+    outcome, write = perform_attempt(claim, workflow, commit, branches)
+    is_stored = write is not None and not commit.write(claim.lease, write).is_lost
+    return outcome if is_stored else Lost()
+
+
+def perform_attempt(
+    claim: Claim, workflow: Workflow[Any, Any], commit: Commit, branches: Branches = NO_THREADS
+) -> tuple[Outcome, Write | None]:
+    """Replay and go on from there: the outcome, and what makes it durable; None where the run is somebody else's."""
     attempt = Attempt(claim, workflow)
     token = enter_run(attempt.flow)
     try:
@@ -26,9 +36,7 @@ def run_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit, bran
         if attempt.has_losers(outcome):
             outcome = _settle(attempt, drive, outcome)
         drive.finish()
-        write = attempt.last_write(outcome)
-        is_stored = write is not None and not commit.write(claim.lease, write).is_lost
-        return outcome if is_stored else Lost()
+        return outcome, attempt.last_write(outcome)
     finally:
         leave_run(token)
 

@@ -1,8 +1,9 @@
 """Group commit: whoever runs side by side in this process shares statements and commits.
 
 A thread that finds nobody committing leads the commit itself, so that a lone run does not pay for company; what
-gathers meanwhile goes into the next batch, led by the first thread that waits in it. Who cannot lead is led for by
-the committer's own thread: event loops, and writes whose row was held when the last leader had nothing else to do.
+gathers meanwhile goes into the next batch, led by the first thread that waits in it. Where nobody waits who could lead
+the committer's own thread does: for event loops, for the outcomes of threads that have gone on to other runs, and for
+writes whose row was held when the last leader had nothing else to do.
 
 Nobody lingers for company: the commit that is under way is the linger of those who come meanwhile. Measured with 200
 runs, a commit takes 16 rows of 32 threads and 116 of coroutines. A linger of 1 ms while others are in flight made that
@@ -29,7 +30,7 @@ from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .held import HeldRows
-from .submission import Submission, answer_all
+from .submission import Submission, Then, answer_all
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -81,12 +82,19 @@ class Committer:
     async def awrite(self, lease: Lease, write: Write) -> Receipt:
         """The same for coroutines, answered on their own loop."""
         own = Submission(lease, write, asyncio.get_running_loop())
-        with self._mutex:
-            self._waiting.append(own)
-            if not self._is_led:
-                self._call()
+        self._hand_over(own)
         assert own.future is not None  # noqa: S101  (made with a loop)
         return await own.future
+
+    def send(self, lease: Lease, write: Write, then: Then, *, may_lead: bool) -> None:
+        """Make ``write`` durable, and call ``then``. Returns before that, unless the caller ``may_lead`` and nobody is
+        committing."""
+        own = Submission(lease, write, then=then)
+        if may_lead:
+            if self._join(own):
+                self._lead(own)
+        else:
+            self._hand_over(own)
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that was committed elsewhere: with an atomic step's own transaction."""
@@ -117,6 +125,12 @@ class Committer:
             self._is_led = True
             return True
 
+    def _hand_over(self, own: Submission) -> None:
+        with self._mutex:
+            self._waiting.append(own)
+            if not self._is_led:
+                self._call()
+
     # --- leading -------------------------------------------------------------------------------
 
     def _lead(self, own: Submission | None) -> bool:
@@ -136,8 +150,8 @@ class Committer:
                     return is_answered
                 if not is_answered:
                     continue
-                heir = self._waiting[0]
-                if heir.loop is not None:
+                heir = next((one for one in self._waiting if one.may_lead), None)
+                if heir is None:
                     self._step_down()
                     return is_answered
             # Still led: the heir takes over without anybody else joining as a leader in between.

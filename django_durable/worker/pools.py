@@ -8,18 +8,23 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections
 
+from ..core.flow.lease import Lease
+from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost, Outcome
-from ..executor.async_attempt import arun_attempt
+from ..executor.async_attempt import aperform_attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
-from ..executor.sync_attempt import run_attempt
+from ..executor.sync_attempt import perform_attempt
 from ..store.claiming import Claim
+from ..store.receipts import Receipt
 from ..workflows.definition import Workflow
+from .submission import Then
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -29,13 +34,47 @@ TOGETHER_SECONDS = 5.0
 Ended = Callable[[Claim, Outcome], None]
 
 
+class Sends(Commit, Protocol):
+    """A commit that also takes what nobody waits for."""
+
+    def send(self, lease: Lease, write: Write, then: Then, *, may_lead: bool) -> None: ...
+
+
+class Outcomes:
+    """What becomes of attempts whose code is over: ``ending`` hears of them, and ``ended`` once they are stored."""
+
+    def __init__(self, commit: Sends, ending: Callable[[Claim], None], ended: Ended) -> None:
+        self.commit = commit
+        self._ending = ending
+        self._ended = ended
+
+    def store(self, claim: Claim, outcome: Outcome, write: Write | None, *, may_lead: bool) -> None:
+        """Nobody waits for this: whoever has worked on the run goes on to another."""
+        if write is None:
+            self._ended(claim, Lost())
+            return
+        self._ending(claim)
+        self.commit.send(claim.lease, write, partial(self._stored, claim, outcome), may_lead=may_lead)
+
+    def give_up(self, claim: Claim, error: BaseException) -> None:
+        """The attempt could not even be stored: its lease lapses, and the run is taken up again."""
+        logger.error("attempt of run %s was given up", claim.run_id, exc_info=error)
+        claim.lease.lose()
+        self._ended(claim, Lost())
+
+    def _stored(self, claim: Claim, outcome: Outcome, receipt: Receipt | None, error: BaseException | None) -> None:
+        if error is not None:
+            self.give_up(claim, error)
+        else:
+            self._ended(claim, Lost() if receipt is None or receipt.is_lost else outcome)
+
+
 class ThreadPool:
     """Reused threads. A thread keeps its connections from run to run as Django does from request to request."""
 
-    def __init__(self, limit: int, commit: Commit, ended: Ended) -> None:
+    def __init__(self, limit: int, outcomes: Outcomes) -> None:
         self._limit = limit
-        self._commit = commit
-        self._ended = ended
+        self._outcomes = outcomes
         self._executor = ThreadPoolExecutor(limit, thread_name_prefix="durable-run")
         # As many again: a run whose branches find no thread free runs them in its own.
         self._branches = BranchThreads(limit)
@@ -44,17 +83,15 @@ class ThreadPool:
         self._executor.submit(self._run, claim, workflow)
 
     def _run(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
-        outcome: Outcome = Lost()
         try:
             close_old_connections()
-            outcome = run_attempt(claim, workflow, self._commit, self._branches)
-        except BaseException:
-            # The attempt could not even be stored: its lease lapses, and the run is taken up again.
-            logger.exception("attempt of run %s was given up", claim.run_id)
-            claim.lease.lose()
-        finally:
+            outcome, write = perform_attempt(claim, workflow, self._outcomes.commit, self._branches)
+        except BaseException as error:
             _tidy_connections()
-            self._ended(claim, outcome)
+            self._outcomes.give_up(claim, error)
+        else:
+            _tidy_connections()
+            self._outcomes.store(claim, outcome, write, may_lead=True)
 
     def close(self) -> None:
         """Ends the threads and their connections. No run is left in them."""
@@ -82,9 +119,8 @@ def _close_connections(together: threading.Barrier) -> None:
 class LoopPool:
     """One event loop in a thread of its own; each run is a task with a database thread of its own."""
 
-    def __init__(self, commit: Commit, ended: Ended) -> None:
-        self._commit = commit
-        self._ended = ended
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)
@@ -100,20 +136,20 @@ class LoopPool:
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
-        outcome: Outcome = Lost()
         try:
             # Else all runs of the loop share one database thread, and one run's query lands inside another's
             # open transaction.
             async with ThreadSensitiveContext() as context:
-                outcome = await arun_attempt(claim, workflow, self._commit)
+                outcome, write = await aperform_attempt(claim, workflow, self._outcomes.commit)
                 # The thread ends with the context; its connections would stay open until they are collected.
                 if context in SyncToAsync.context_to_thread_executor:
                     await sync_to_async(connections.close_all)()
-        except Exception:
-            logger.exception("attempt of run %s was given up", claim.run_id)
-            claim.lease.lose()
-        finally:
-            self._ended(claim, outcome)
+        except BaseException as error:
+            self._outcomes.give_up(claim, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._outcomes.store(claim, outcome, write, may_lead=False)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -28,7 +28,7 @@ from .committer import Committer
 from .heartbeat import Heartbeat
 from .loops.base import LoopRunner
 from .loops.maintenance import BATCH, maintenance
-from .pools import LoopPool, ThreadPool
+from .pools import LoopPool, Outcomes, ThreadPool
 from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
@@ -65,7 +65,8 @@ class WorkerProcess:
         self.is_done = False
         """Whether it ends because its options say so, and not because it was told to drain."""
         self._queue = current_queue()
-        self._slots = Slots(1 if options.isolated else options.concurrency)
+        # Who is suspected of killing its process works on its own to the very end.
+        self._slots = Slots(self._limit, may_overlap=not options.isolated)
         self._who = Claimant(worker_id, options.queues, tuple(workflows()), limits())
         self._db = PrivateDatabase()
         self._aftermath = Aftermath(self._queue, self._slots)
@@ -75,7 +76,8 @@ class WorkerProcess:
             self._aftermath.in_doubt,
             clears_suspicion=options.isolated,
         )
-        self._threads = ThreadPool(self._limit, self._committer, self._ended)
+        self._outcomes = Outcomes(self._committer, self._ending, self._ended)
+        self._threads = ThreadPool(self._limit, self._outcomes)
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
         self._claimer = Claimer(
@@ -219,8 +221,11 @@ class WorkerProcess:
                 self._threads.start(claim, workflow)
         if for_loop:
             if self._loop is None:
-                self._loop = LoopPool(self._committer, self._ended)
+                self._loop = LoopPool(self._outcomes)
             self._loop.start(for_loop)
+
+    def _ending(self, claim: Claim) -> None:
+        self._slots.end(claim.lease)
 
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
         self._slots.free(claim.lease)

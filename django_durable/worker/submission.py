@@ -5,20 +5,42 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..executor.undisturbed import UndisturbedFuture
 from ..store.receipts import Receipt
 
+Then = Callable[[Receipt | None, BaseException | None], None]
+"""Called with the receipt, or with the error that the write itself has made. May not raise, nor take long."""
+
 
 class Submission:
-    """Of a thread, which waits and may be asked to lead; or of a coroutine, which is answered on its ``loop``."""
+    """Of a thread, which waits and may be asked to lead; of a coroutine, which is answered on its ``loop``; or of
+    nobody who waits: ``then`` is called in whichever thread."""
 
-    __slots__ = ("_waits", "error", "future", "is_done", "is_in_doubt", "lease", "loop", "pause", "receipt", "write")
+    __slots__ = (
+        "_waits",
+        "error",
+        "future",
+        "is_done",
+        "is_in_doubt",
+        "lease",
+        "loop",
+        "pause",
+        "receipt",
+        "then",
+        "write",
+    )
 
-    def __init__(self, lease: Lease, write: Write, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        write: Write,
+        loop: asyncio.AbstractEventLoop | None = None,
+        then: Then | None = None,
+    ) -> None:
         self.lease = lease
         self.write = write
         self.receipt: Receipt | None = None
@@ -30,15 +52,25 @@ class Submission:
         """How many seconds it has last been left alone because somebody held its row."""
         self.loop = loop
         self.future: asyncio.Future[Receipt] | None = UndisturbedFuture(loop=loop) if loop else None
-        self._waits = threading.Lock()
-        self._waits.acquire()
+        self.then = then
+        self._waits: threading.Lock | None = None
+        if loop is None and then is None:
+            self._waits = threading.Lock()
+            self._waits.acquire()
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether a thread waits for this."""
+        return self._waits is not None
 
     def wait(self) -> None:
         """Sleep until the write is done, or until this thread is to lead."""
-        self._waits.acquire()
+        if self._waits is not None:
+            self._waits.acquire()
 
     def rouse(self) -> None:
-        self._waits.release()
+        if self._waits is not None:
+            self._waits.release()
 
     def settle(self, receipt: Receipt | None, error: BaseException | None = None) -> None:
         self.receipt, self.error, self.is_done = receipt, error, True
@@ -54,7 +86,9 @@ def answer_all(done: Iterable[Submission]) -> None:
     """Let all of them go on: threads one by one, coroutines with one call for each loop."""
     of_loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
     for one in done:
-        if one.loop is None:
+        if one.then is not None:
+            one.then(one.receipt, one.error)
+        elif one.loop is None:
             one.rouse()
         else:
             of_loops[one.loop].append(one)

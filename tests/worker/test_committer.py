@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from math import inf
 from typing import Any
 from uuid import UUID
@@ -292,8 +293,68 @@ def awrite(committer: Committer, lease: Lease, write: Write) -> Receipt:
     return asyncio.run(committer.awrite(lease, write))
 
 
-WAYS: list[Any] = [Committer.write, awrite]
-by_thread_and_by_coroutine = pytest.mark.parametrize("write", WAYS, ids=["thread", "coroutine"])
+def sent(committer: Committer, lease: Lease, write: Write, *, may_lead: bool = True) -> Receipt:
+    """Of a thread that goes on to other work; here it waits to hear of it."""
+    told: Future[Receipt] = Future()
+    committer.send(lease, write, partial(hear, told), may_lead=may_lead)
+    return told.result(20)
+
+
+def hear(told: Future[Receipt], receipt: Receipt | None, error: BaseException | None) -> None:
+    if error is not None:
+        told.set_exception(error)
+    else:
+        assert receipt is not None
+        told.set_result(receipt)
+
+
+WAYS: list[Any] = [Committer.write, awrite, sent, partial(sent, may_lead=False)]
+by_thread_and_by_coroutine = pytest.mark.parametrize("write", WAYS, ids=["thread", "coroutine", "sent", "handed over"])
+
+
+def test_who_sends_alone_leads(committer: Committer, lease: Callable[[], Lease], leaders: list[str]) -> None:
+    assert sent(committer, lease(), a_step()).is_held
+    assert sent(committer, lease(), a_step(), may_lead=False).is_held
+    assert leaders == [threading.current_thread().name, "durable-committer"]
+
+
+def test_who_sends_while_somebody_commits_goes_on_at_once(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    leases = [lease() for _ in range(5)]
+    store.is_open.clear()
+    leading = pool.submit(committer.write, leases[0], a_step())
+    wait_until(lambda: store.batches, message="the first batch")
+    told: list[Future[Receipt]] = [Future() for _ in leases[1:]]
+    for one, hears in zip(leases[1:], told, strict=True):
+        committer.send(one, a_step(), partial(hear, hears), may_lead=True)
+    assert not any(hears.done() for hears in told)
+    store.is_open.set()
+    assert leading.result(10).is_held
+    assert all(hears.result(10).is_held for hears in told)
+    # Nobody waits in a thread of theirs, so the committer's own leads.
+    assert [len(batch) for batch in store.batches] == [1, 4] and leaders[1:] == ["durable-committer"] * 4
+
+
+def test_a_thread_that_waits_leads_for_those_that_do_not(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease], leaders: list[str]
+) -> None:
+    leases = [lease() for _ in range(3)]
+    store.is_open.clear()
+    leading = pool.submit(committer.write, leases[0], a_step())
+    wait_until(lambda: store.batches, message="the first batch")
+    told: Future[Receipt] = Future()
+    committer.send(leases[1], a_step(), partial(hear, told), may_lead=True)
+    waiting = pool.submit(committer.write, leases[2], a_step())
+    wait_until(lambda: len(committer._waiting) == 2, message="both in line")
+    store.is_open.set()
+    assert leading.result(10).is_held and told.result(10).is_held and waiting.result(10).is_held
+    assert leaders[1] == leaders[2] != leaders[0] and "durable-committer" not in leaders
+
+
+def test_a_value_that_is_refused_is_told_to_who_has_sent_it(committer: Committer, lease: Callable[[], Lease]) -> None:
+    with pytest.raises(IntegrityError):
+        sent(committer, lease(), a_step(seq=None))
 
 
 @by_thread_and_by_coroutine
@@ -396,7 +457,8 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
 
     def steps(mine: Lease) -> None:
         for turn in range(20):
-            assert committer.write(mine, a_step(f"{turn}")).is_held
+            write = WAYS[dice.choice([0, 2, 3])]
+            assert write(committer, mine, a_step(f"{turn}")).is_held
 
     async def asteps(mine: Lease) -> None:
         for turn in range(20):

@@ -19,7 +19,7 @@ from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker import pools
-from django_durable.worker.pools import LoopPool, ThreadPool
+from django_durable.worker.pools import LoopPool, Outcomes, ThreadPool
 from tests.direct_commit import DirectCommit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
@@ -43,6 +43,9 @@ class OwnThread(DirectCommit):
 
     async def awrite(self, lease: Any, write: Any) -> Any:
         return await asyncio.to_thread(self.write, lease, write)
+
+    def send(self, lease: Any, write: Any, then: Any, *, may_lead: bool) -> None:
+        threading.Thread(target=super().send, args=(lease, write, then), kwargs={"may_lead": may_lead}).start()
 
 
 class Ends:
@@ -79,7 +82,7 @@ def claims_of(db: PrivateDatabase, workflow: Any) -> list[tuple[Claim, Any]]:
 
 def test_an_async_run_closes_the_connections_of_its_thread(db: PrivateDatabase, ends: Ends) -> None:
     run = asking.enqueue()
-    pool = LoopPool(OwnThread(db), ends)
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
     pool.start(claims_of(db, asking))
     assert ends.wait_for(1) == [Completed("1")]
     pool.close()
@@ -124,7 +127,7 @@ def test_a_query_of_one_async_run_does_not_land_in_the_transaction_of_another(db
     meeting[:] = [Meeting()]
     for holds in (True, False):
         meeting_another.enqueue(holds)
-    pool = LoopPool(OwnThread(db), ends)
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
     pool.start(claims_of(db, meeting_another))
     outcomes = ends.wait_for(2)
     pool.close()
@@ -160,7 +163,7 @@ def max_age(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[
 def test_a_thread_keeps_its_connection_as_long_as_the_project_says(
     db: PrivateDatabase, ends: Ends, max_age: int | None
 ) -> None:
-    pool = ThreadPool(1, DirectCommit(db), ends)
+    pool = ThreadPool(1, Outcomes(DirectCommit(db), lambda claim: None, ends))
     sessions = set()
     for turn in (1, 2):
         asking_sync.enqueue()
@@ -177,7 +180,7 @@ def test_a_thread_keeps_its_connection_as_long_as_the_project_says(
 def test_the_end_of_the_pool_closes_the_connections_of_every_thread(
     db: PrivateDatabase, ends: Ends, max_age: None
 ) -> None:
-    pool = ThreadPool(THREADS, DirectCommit(db), ends)
+    pool = ThreadPool(THREADS, Outcomes(DirectCommit(db), lambda claim: None, ends))
     for _ in range(THREADS):
         asking_side_by_side.enqueue()
     for claimed in claims_of(db, asking_side_by_side):

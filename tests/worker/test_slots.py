@@ -26,6 +26,42 @@ def test_claims_take_slots_and_endings_free_them() -> None:
     assert (slots.wait_for_room(0), slots.used, slots.finished) == (1, 1, 1)
 
 
+def test_an_outcome_on_its_way_takes_no_slot_but_is_not_over() -> None:
+    slots = Slots(2)
+    first, second, third = claim(), claim(), claim()
+    slots.take(first)
+    slots.take(second)
+    slots.end(first.lease)
+    assert (slots.wait_for_room(0), slots.used, slots.finished) == (1, 2, 0)
+    # Its lease is kept until it is stored.
+    assert first.lease in slots.leases() and not slots.wait_until_empty(0)
+    slots.take(third)
+    assert slots.wait_for_room(0) == 0
+    slots.free(first.lease)
+    assert (slots.wait_for_room(0), slots.used, slots.finished) == (0, 2, 1)
+
+
+def test_outcomes_that_are_not_stored_stop_new_claims_in_the_end() -> None:
+    slots = Slots(2)
+    ending = [claim() for _ in range(4)]
+    for one in ending:
+        slots.take(one)
+        slots.end(one.lease)
+    assert slots.wait_for_room(0) == 0
+    slots.free(ending[0].lease)
+    assert slots.wait_for_room(0) == 1
+
+
+def test_who_works_alone_claims_nothing_before_the_outcome_is_stored() -> None:
+    slots = Slots(1, may_overlap=False)
+    only = claim()
+    slots.take(only)
+    slots.end(only.lease)
+    assert slots.wait_for_room(0) == 0
+    slots.free(only.lease)
+    assert slots.wait_for_room(0) == 1
+
+
 def test_who_waits_for_room_goes_on_when_a_slot_comes_free() -> None:
     slots = Slots(1)
     held = claim()
