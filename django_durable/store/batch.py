@@ -28,7 +28,7 @@ from .dialects import Dialect
 from .starting import run_row
 
 Rows = list[dict[str, Any]]
-"""For one of the record sets that ``sql.commits`` names."""
+"""For one of the record sets that ``sql.commits`` names; None stands for what most rows have there."""
 
 
 @dataclass(slots=True)
@@ -87,8 +87,8 @@ class Batch:
             "seconds": entry.seconds,
             "wake_at": self.dialect.instant(entry.wake_at),
             "wake_after": entry.wake_after,
-            "awaits": entry.awaits,
-            "undo": entry.undo,
+            "awaits": entry.awaits or None,
+            "undo": entry.undo or None,
         }
 
     def _add_children(self, run_id: Any, children: Sequence[NewRun]) -> None:
@@ -144,10 +144,10 @@ class Batch:
             {
                 "run_id": run_id,
                 "status": status,
-                "block_reason": reason,
-                "fingerprint": fingerprint,
+                "block_reason": reason or None,
+                "fingerprint": fingerprint or None,
                 "phase": phase,
-                "undoes": undoes,
+                "undoes": undoes or None,
             }
         )
         if error is not None:

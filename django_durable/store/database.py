@@ -185,5 +185,5 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
 
 
 def as_json(rows: list[dict[str, Any]]) -> str:
-    """Rows for ``Dialect.recordset``."""
-    return _to_json(rows)
+    """Rows for ``Dialect.recordset``, to which a column that is not there is NULL: most of a row's are."""
+    return _to_json([{name: value for name, value in row.items() if value is not None} for row in rows])

@@ -75,10 +75,6 @@ class PostgreSQL:
         """Whether ``name`` is a whole line of the text ``lines``."""
         return f"{name} = ANY(string_to_array({lines}, chr(10)))"
 
-    def text(self, parameter: str) -> str:
-        """``parameter`` as a text, where nothing else in the statement says so."""
-        return f"%({parameter})s::text"
-
     def lies_within(self, column: str, low: str, high: str) -> str:
         """Whether a text is at least ``low`` and less than ``high`` byte by byte, whatever the database's collation:
         so that an index of patterns serves it."""
@@ -97,8 +93,12 @@ class PostgreSQL:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         return f"json_to_recordset(%({parameter})s::json) AS {alias}({described})"
 
+    def typed(self, parameter: str, kind: str) -> str:
+        """``parameter``, where nothing else in the statement says of what type it is."""
+        return f"%({parameter})s::{kind}"
+
     def record(self, alias: str, columns: dict[str, str]) -> str:
-        """One row whose columns are parameters of the same names: for a single row half the cost of ``recordset``."""
+        """One row whose columns are parameters of the same names."""
         given = ", ".join(f"%({name})s::{kind} AS {name}" for name, kind in columns.items())
         return f"(SELECT {given}) AS {alias}"
 
@@ -208,9 +208,6 @@ class SQLite:
     def is_line_of(self, name: str, lines: str) -> str:
         return f"instr(char(10) || {lines} || char(10), char(10) || {name} || char(10)) > 0"
 
-    def text(self, parameter: str) -> str:
-        return f"%({parameter})s"
-
     def lies_within(self, column: str, low: str, high: str) -> str:
         return f"({column} >= ({low}) AND {column} < ({high}))"
 
@@ -224,6 +221,9 @@ class SQLite:
     def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
+
+    def typed(self, parameter: str, kind: str) -> str:
+        return f"%({parameter})s"
 
     def record(self, alias: str, columns: dict[str, str]) -> str:
         return f"(SELECT {', '.join(f'%({name})s AS {name}' for name in columns)}) AS {alias}"

@@ -15,7 +15,7 @@ from .sql import starts
 
 
 def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
-    """The columns of ``starts.NEW_RUN`` for one run."""
+    """The columns of ``starts.NEW_RUN`` for one run; None stands for what most runs have."""
     return {
         "id": d.key(run.id),
         "workflow": run.workflow,
@@ -27,9 +27,9 @@ def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
         "deadline_at": d.instant(run.deadline_at),
         "deadline_after": run.deadline_after,
         "parent_id": d.key(run.parent_id),
-        "parent_path": run.parent_path,
-        "root_id": d.key(run.root_id or run.id),
-        "detached": run.detached,
+        "parent_path": run.parent_path or None,
+        "root_id": d.key(run.root_id),
+        "detached": run.detached or None,
         "limit_key": run.limit_key,
         "input": run.input,
     }
@@ -38,11 +38,8 @@ def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
 def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
     """Insert the runs with their inputs and tags; those that workers should hear of now (the others start later)."""
     d = db.dialect
-    rows = [run_row(d, run) for run in runs]
-    is_single = len(rows) == 1
-    parameters = rows[0] if is_single else {"runs": as_json(rows)}
+    statements, parameters = _insert(d, [run_row(d, run) for run in runs])
     tags = [{"run_id": d.key(run.id), "name": tag} for run in runs for tag in run.tags]
-    statements = starts.start_runs(d, is_single=is_single)
     if len(statements) == 1 and not tags:
         db.rows(statements[0], **parameters)
     else:
@@ -52,6 +49,14 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
     return [Ready(run.id, run.queue, run.priority, run.limit_key) for run in runs if is_soon(_delay(run))]
+
+
+def _insert(d: Dialect, rows: list[dict[str, Any]]) -> tuple[list[str], dict[str, Any]]:
+    """The statements, and their parameters."""
+    if len(rows) > 1:
+        return starts.start_runs(d), {"runs": as_json(rows)}
+    given = {name: value for name, value in rows[0].items() if value is not None}
+    return starts.start_run(d, given), given
 
 
 def is_soon(seconds: float) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from ..dialects import Dialect
 from .leases import CLAIM, IS_PAUSING, QUEUED_OR_PAUSED, ours
-from .starts import NEW_RUN, NEW_TAG, insert_runs
+from .starts import FALSE, NEW_RUN, NEW_TAG, insert_runs
 from .waits import has_reason
 
 ENTRY = {
@@ -70,7 +70,7 @@ def insert_entries(d: Dialect) -> str:
         SELECT h.id, e.path, e.seq, e.kind, e.status, e.attempts, e.value, e.error,
             coalesce({d.later("-(e.seconds)")}, {d.now}),
             CASE WHEN e.status IN ('succeeded', 'failed') THEN {d.now} END,
-            coalesce(e.wake_at, {d.later("e.wake_after")}), e.awaits, e.undo, h.token
+            coalesce(e.wake_at, {d.later("e.wake_after")}), coalesce(e.awaits, ''), coalesce(e.undo, {FALSE}), h.token
         FROM {d.recordset("entries", "e", ENTRY)} JOIN held h ON h.id = e.run_id WHERE 1 = 1
         ON CONFLICT (run_id, path) DO UPDATE SET
             status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
@@ -109,7 +109,7 @@ def leave(d: Dialect) -> str:
     where the code does not fit what is to be undone, the run waits for code that does."""
     cannot_undo = "o.status = 'blocked' AND r.phase = 'compensating'"
     cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
-    undoes = f"({cancels} AND o.undoes)"
+    undoes = f"({cancels} AND coalesce(o.undoes, {FALSE}))"
     over = f"({cancels} OR o.status IN ('succeeded', 'failed', 'cancelled')) AND NOT {undoes}"
     return f"""
         UPDATE django_durable_run AS r
@@ -118,8 +118,8 @@ def leave(d: Dialect) -> str:
             finished_at = CASE WHEN {over} THEN {d.now} END,
             queued_at = CASE WHEN {undoes} OR o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
             phase = CASE WHEN {undoes} THEN 'compensating' ELSE coalesce(o.phase, r.phase) END,
-            fingerprint = o.fingerprint,
-            block_reason = CASE WHEN {cancels} THEN '' ELSE o.block_reason END,
+            fingerprint = coalesce(o.fingerprint, ''),
+            block_reason = CASE WHEN {cancels} THEN '' ELSE coalesce(o.block_reason, '') END,
             suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
         WHERE r.id = o.run_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from ..dialects import Dialect
 
 NEW_RUN = {
@@ -25,24 +27,59 @@ NEW_TAG = {"run_id": "uuid", "name": "text"}
 
 
 def insert_runs(d: Dialect, source: str) -> str:
-    """One row a run. Queued, or scheduled where its time has not come by the database's clock."""
+    """One row a run of ``source``. Queued, or scheduled where its time has not come by the database's clock."""
     begins = f"coalesce(n.run_at, {d.later('n.run_after')})"
-    is_later = f"{begins} > {d.now}"
+    values = _values(d, "n.{}".format, begins, f"{begins} > {d.now}")
+    return f"INSERT INTO django_durable_run ({', '.join(values)}) SELECT {', '.join(values.values())} FROM {source}"
+
+
+def insert_run(d: Dialect, given: Collection[str]) -> str:
+    """One run. Its columns are the parameters ``given``, each of the same name; what is not given is NULL: for a single
+    run half the cost of a source, and what is not asked costs nothing."""
+
+    def column(name: str) -> str:
+        return d.typed(name, NEW_RUN[name]) if name in given else "NULL"
+
+    at, after = "run_at" in given, "run_after" in given
+    begins = column("run_at") if at else d.later(column("run_after")) if after else None
+    values = _values(d, column, begins or "NULL", f"{begins} > {d.now}" if begins else None)
+    return f"INSERT INTO django_durable_run ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+
+
+def _values(d: Dialect, column: Callable[[str], str], begins: str, is_later: str | None) -> dict[str, str]:
+    """The columns of a new run and their values. ``is_later``: whether it ``begins`` later; None: it does not."""
+
+    def by_time(later: str, now: str) -> str:
+        return now if is_later is None else f"CASE WHEN {is_later} THEN {later} ELSE {now} END"
+
     # A run that starts later has its whole time from then on.
-    start = f"(CASE WHEN {is_later} THEN {begins} ELSE {d.now} END)"
-    deadline = d.least("n.deadline_at", d.after(start, "n.deadline_after"))
-    return f"""
-        INSERT INTO django_durable_run (
-            id, workflow, queue, priority, max_attempts, status, phase, attempt, claims, crashes, suspect,
-            block_reason, fingerprint, waiting_on, created_at, queued_at, wake_at, deadline_at, timeout,
-            parent_id, parent_path, root_id, detached, limit_key)
-        SELECT n.id, n.workflow, n.queue, n.priority, n.max_attempts,
-            CASE WHEN {is_later} THEN 'scheduled' ELSE 'queued' END, 'forward', 1, 0, 0, {FALSE},
-            '', '', '', {d.now}, CASE WHEN {is_later} THEN NULL ELSE {d.now} END,
-            CASE WHEN {is_later} THEN {begins} END, {deadline}, n.deadline_after,
-            n.parent_id, n.parent_path, n.root_id, n.detached, n.limit_key
-        FROM {source}
-        """
+    ends = d.after(f"({by_time(begins, d.now)})", column("deadline_after"))
+    return {
+        "id": column("id"),
+        "workflow": column("workflow"),
+        "queue": column("queue"),
+        "priority": column("priority"),
+        "max_attempts": column("max_attempts"),
+        "status": by_time("'scheduled'", "'queued'"),
+        "phase": "'forward'",
+        "attempt": "1",
+        "claims": "0",
+        "crashes": "0",
+        "suspect": FALSE,
+        "block_reason": "''",
+        "fingerprint": "''",
+        "waiting_on": "''",
+        "created_at": d.now,
+        "queued_at": by_time("NULL", d.now),
+        "wake_at": by_time(begins, "NULL"),
+        "deadline_at": d.least(column("deadline_at"), ends),
+        "timeout": column("deadline_after"),
+        "parent_id": column("parent_id"),
+        "parent_path": f"coalesce({column('parent_path')}, '')",
+        "root_id": f"coalesce({column('root_id')}, {column('id')})",
+        "detached": f"coalesce({column('detached')}, {FALSE})",
+        "limit_key": column("limit_key"),
+    }
 
 
 def lock_starts(d: Dialect) -> str:
@@ -74,18 +111,26 @@ def insert_inputs(source: str) -> str:
     return f"INSERT INTO django_durable_payload (run_id, kind, data) SELECT n.id, 'input', n.input FROM {source}"
 
 
+def insert_input() -> str:
+    return "INSERT INTO django_durable_payload (run_id, kind, data) VALUES (%(id)s, 'input', %(input)s)"
+
+
 def insert_tags(d: Dialect) -> str:
     source = d.recordset("tags", "t", NEW_TAG)
     return f"INSERT INTO django_durable_tag (run_id, name) SELECT t.run_id, t.name FROM {source}"
 
 
-def start_runs(d: Dialect, *, is_single: bool) -> list[str]:
-    """The statements that insert runs with their inputs: one where the database can.
+def start_run(d: Dialect, given: Collection[str]) -> list[str]:
+    """The statements that insert one run, as ``insert_run`` says, with its input: one where the database can."""
+    return _both(d, insert_run(d, given), insert_input())
 
-    ``is_single``: the run's columns are the parameters themselves; else parameter ``runs`` has a row for each.
-    """
-    source = d.record("n", NEW_RUN) if is_single else d.recordset("runs", "n", NEW_RUN)
-    if d.has_writing_ctes:
-        # No constraint ties the two, so the order in which the parts run does not matter.
-        return [f"WITH started AS ({insert_runs(d, source)}) {insert_inputs(source)}"]
-    return [insert_runs(d, source), insert_inputs(source)]
+
+def start_runs(d: Dialect) -> list[str]:
+    """Likewise of several: the parameter ``runs`` has a row for each."""
+    source = d.recordset("runs", "n", NEW_RUN)
+    return _both(d, insert_runs(d, source), insert_inputs(source))
+
+
+def _both(d: Dialect, runs: str, inputs: str) -> list[str]:
+    # No constraint ties the two, so the order in which the parts run does not matter.
+    return [f"WITH started AS ({runs}) {inputs}"] if d.has_writing_ctes else [runs, inputs]
