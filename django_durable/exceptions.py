@@ -229,7 +229,7 @@ class JournalFull(DurableError):
     def __init__(self, run_id: object, limit: int) -> None:
         self.run_id, self.limit = run_id, limit
         super().__init__(
-            f"The journal of run {run_id} has {limit:,} entries, as many as JOURNAL_MAX_ENTRIES allows. "
+            f"The journal of run {run_id} is full: JOURNAL_MAX_ENTRIES allows {limit:,} entries. "
             "Repeat work in ctx.loop, which prunes its turns, or hand parts of it to child runs."
         )
 

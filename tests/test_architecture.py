@@ -173,6 +173,14 @@ def test_the_core_imports_from_no_layer_above_it(path: Path):
     assert imported_layers(path) <= {"exceptions", "conf", "signals"}
 
 
+def test_a_journal_is_asked_in_few_ways():
+    """Whoever brings a journal of his own, as the testing kit does, has to answer all of them."""
+    tree = parsed(PACKAGE / "core" / "journal" / "journal.py")
+    [protocol] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Journal"]
+    methods = [node for node in protocol.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert len([method for method in methods if not method.decorator_list]) < 8
+
+
 REDIS_IMPORTERS = {
     path.relative_to(PACKAGE).as_posix() for path in MODULES if {"redis", "django_redis"} & set(imports(parsed(path)))
 }

@@ -212,9 +212,9 @@ class AsyncContext(Facts):
         name: str,
         fn: Callable[[AsyncContext, Any], Awaitable[Any]],
         state: Any = None,
-        *,
         history: int = 20,
         max_iterations: int | None = None,
+        *,
         key: object = None,
     ) -> Any:
         """As ``Context.loop``."""

@@ -124,9 +124,9 @@ class Context(Facts):
         name: str,
         fn: Callable[[Context, Any], Any],
         state: Any = None,
-        *,
         history: int = 20,
         max_iterations: int | None = None,
+        *,
         key: object = None,
     ) -> Any:
         """Call ``fn(ctx, state)`` until it returns ``Break(value)``; ``Continue(state)`` goes on, so does None.

@@ -16,6 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "behaviours.md"
 
 _CLAUSE = re.compile(r"^- \*\*(.+?)\*\* (.+?)(?=^- |^#|\Z)", re.MULTILINE | re.DOTALL)
+_BOLD = re.compile(r"\*\*([A-Za-z]+-\d[^*\s]*)\*\*")
 _ID = re.compile(r"[A-Z]+-\d\d[a-z]")
 _ENDING = re.compile(r"\*(Replaced:|Later\.|Open\.)\*(.*)\Z", re.DOTALL)
 
@@ -41,8 +42,8 @@ class Mark:
 
 
 def clauses(page: str) -> list[Clause]:
-    """The clauses of the page's text, in order. Raises ValueError for an id or an order that is none."""
-    found = []
+    """The clauses of the page's text, in order. Raises ValueError for an id that is none, or that begins no clause."""
+    found: list[Clause] = []
     for clause_id, text in _CLAUSE.findall(page):
         if not _ID.fullmatch(clause_id):
             raise ValueError(f"{clause_id!r} is no id of a clause")
@@ -50,6 +51,12 @@ def clauses(page: str) -> list[Clause]:
         told = text[: ending.start()] if ending else text
         word, by = (ending[1].rstrip(":.").lower(), ending[2].strip()) if ending else ("", "")
         found.append(Clause(clause_id, " ".join(told.split()), word, " ".join(by.split())))
+    # Each bold id is one of a clause that was read, in this order: else a clause would be lost to a bullet of another
+    # form, and nobody would miss its test.
+    ids = [clause.id for clause in found]
+    for place, bold in enumerate(_BOLD.findall(page)):
+        if place >= len(ids) or ids[place] != bold:
+            raise ValueError(f"{bold!r} is not at the beginning of a line: - **{bold}** …")
     return found
 
 

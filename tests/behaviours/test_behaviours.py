@@ -11,6 +11,9 @@ from tests.behaviours.reading import PAGE, clauses, marks, marks_of
 OPEN: set[str] = set()
 """Clauses that are being made. Whoever marks the test of one takes it out here and on the page."""
 
+LATER = {"DATA-01g", "DATA-01h", "DATA-01i", "DATA-02a", "DATA-02b"}
+"""Clauses that are not made yet, each by a decision: a clause that loses its test does not become one of them."""
+
 CLAUSES = {clause.id: clause for clause in clauses(PAGE.read_text())}
 MARKS = marks()
 
@@ -54,6 +57,10 @@ def test_what_replaces_a_clause_is_told_in_a_sentence() -> None:
 
 def test_only_what_is_being_made_is_open() -> None:
     assert {name for name, clause in CLAUSES.items() if clause.ending == "open"} == OPEN
+
+
+def test_only_what_was_decided_so_comes_later() -> None:
+    assert {name for name, clause in CLAUSES.items() if clause.ending == "later"} == LATER
 
 
 # --- what is looked at with ------------------------------------------------------------------
@@ -120,3 +127,21 @@ def test_clauses_are_read_over_several_lines() -> None:
 def test_an_id_of_another_form_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="no id"):
         clauses(f"- **{wrong}** Something.\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  - **RUN-01b** Indented.",
+        "* **RUN-01b** With a star.",
+        "+ **RUN-01b** With a plus.",
+        "-  **RUN-01b** With two spaces.",
+        "1. **RUN-01b** Numbered.",
+        "**RUN-01b** Bare.",
+        "| **RUN-01b** | In a table. |",
+        "  and **RUN-01b** in the midst of another.",
+    ],
+)
+def test_an_id_that_begins_no_clause_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="'RUN-01b' is not at the beginning of a line"):
+        clauses(f"- **RUN-01a** Something.\n{line}\n- **RUN-01c** Something else.\n")

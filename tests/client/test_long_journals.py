@@ -75,3 +75,33 @@ def test_past_the_hard_limit_the_run_fails_is_not_tried_again_and_is_undone() ->
     assert run.refresh().status == Status.FAILED and run.attempt == 1
     assert undone == [3, 2, 1, 0]
     assert JournalEntry.objects.filter(run_id=run.id, kind="undo").count() == 4
+
+
+# --- fan-outs --------------------------------------------------------------------------------
+
+
+@durable_workflow(name="long_journals.part")
+def part(ctx: Context, number: int) -> int:
+    return number
+
+
+@durable_workflow(name="long_journals.fan")
+def fan(ctx: Context, count: int, max_parallel: int | None, goes_on: bool) -> Any:
+    total = sum(ctx.map("m", part, range(count), max_parallel=max_parallel))
+    return total + ctx.step("after", int) if goes_on else total
+
+
+@override_settings(DURABLE={"JOURNAL_WARN_ENTRIES": 5, "JOURNAL_MAX_ENTRIES": 20})
+@pytest.mark.parametrize("max_parallel", [None, 3])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_fan_out_past_both_limits_is_told_of_once_and_goes_on(
+    caplog: pytest.LogCaptureFixture, max_parallel: int | None, goes_on: bool
+) -> None:
+    run = fan.enqueue(30, max_parallel, goes_on)
+    run_until_idle()
+    assert run.result(timeout=0) == sum(range(30))
+    assert JournalEntry.objects.filter(run_id=run.id).count() == 31 + goes_on
+    assert Run.objects.filter(parent_id=run.id, status=Status.SUCCEEDED).count() == 30
+    told = [one.getMessage() for one in caplog.records if one.name == "django_durable.workflow"]
+    assert [line.partition(" workflow=")[0] for line in told] == [f"long journal run={run.id}"]
+    assert run.why().text.endswith(" Its journal has more than 5 entries.")

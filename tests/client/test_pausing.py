@@ -16,6 +16,8 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import LIVE, EntryStatus, Phase, Status
 from django_durable.exceptions import EventTimeout, IllegalTransition, RunCancelled, RunFailed, RunNotFound
 from django_durable.models import Audit, JournalEntry, Run
+from django_durable.store.database import Database
+from django_durable.store.scheduling import database_now
 from django_durable.testing import run_until_idle, travel
 from tests.client.orders import in_status, is_broken, order
 
@@ -47,11 +49,13 @@ def pausing(name: str) -> str:
 @pytest.mark.parametrize("status", [Status.SCHEDULED, Status.QUEUED, Status.WAITING])
 def test_what_rests_is_paused_at_once(status: Status) -> None:
     run = in_status(status)
+    before = database_now(Database())
     run.pause("closed", actor="ann")
     assert run.status == Status.PAUSED
     assert run.why().reason == "paused"
     audit = Audit.objects.get()
     assert (audit.verb, audit.actor, audit.reason, audit.status_before) == ("pause", "ann", "closed", status)
+    assert before <= audit.at <= database_now(Database())
     run_until_idle()
     assert run.refresh().status == Status.PAUSED
 

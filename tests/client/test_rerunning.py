@@ -18,6 +18,8 @@ from django_durable.exceptions import (
 )
 from django_durable.models import Audit, Payload, Run
 from django_durable.signals import run_enqueued
+from django_durable.store.database import Database
+from django_durable.store.scheduling import database_now
 from django_durable.testing import run_until_idle, travel
 from tests.client.orders import calls, in_status, order
 
@@ -27,7 +29,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 @pytest.mark.parametrize("status", sorted(Status))
 def test_rerun_is_a_new_run_with_the_same_input(status: Status) -> None:
     run = in_status(status)
+    before = database_now(Database())
     again = run.rerun("once more", actor="ann")
+    after = database_now(Database())
     assert again != run
     assert run.refresh().status == status
     assert (again.workflow, again.status, again.attempt) == ("verbs.order", Status.QUEUED, 1)
@@ -37,6 +41,7 @@ def test_rerun_is_a_new_run_with_the_same_input(status: Status) -> None:
         (run.id, f"{again.id}: once more", status),
         (again.id, f"of {run.id}: once more", ""),
     ]
+    assert [before <= audit.at <= after for audit in told] == [True, True]
 
 
 def test_rerun_repeats_what_was_done() -> None:

@@ -469,3 +469,29 @@ def test_a_plain_step_that_waits_for_the_run_s_thread_is_not_begun_where_the_run
 
     work(attempt)
     assert order == ["first"]
+
+
+# --- how many at a time ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "at_a_time"), [(None, 16), (3, 3), (100, 40)])
+def test_so_many_items_of_a_map_are_under_way_at_a_time(limit: int | None, at_a_time: int) -> None:
+    """Nobody leaves before so many have come in, and the loop has gone round often enough for one more."""
+    inside: set[int] = set()
+    most = 0
+
+    async def enter(item: int) -> int:
+        nonlocal most
+        inside.add(item)
+        most = max(most, len(inside))
+        if most >= at_a_time:
+            is_full.set()
+        await is_full.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        inside.remove(item)
+        return item
+
+    is_full = asyncio.Event()
+    found = work(lambda: arun(lambda ctx: ctx.map("m", enter, range(40), max_parallel=limit)))
+    assert (found, most) == ([*range(40)], at_a_time)

@@ -12,6 +12,7 @@ from django.core.management import call_command
 
 from django_durable import PENDING, AsyncContext, Break, Context, Continue, Pending, Retry, durable_workflow
 from django_durable.core.journal.states import Phase, Status
+from django_durable.exceptions import ChildFailed, EventTimeout, JoinError, LoopLimit, PollTimeout, StepFailed
 from django_durable.models import JournalEntry
 from django_durable.testing import run_until_idle, travel
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 ONCE = Retry(max_attempts=1)
 performed: list[str] = []
 faults: list[Exception] = []
-"""What the compensation raises, one after the other."""
+"""What the compensation of ``b`` raises, one after the other."""
 
 
 def work(name: str) -> str:
@@ -29,7 +30,7 @@ def work(name: str) -> str:
 
 
 def undo(name: str) -> None:
-    if faults:
+    if faults and name == "b":
         raise faults.pop()
     performed.append(f"-{name}")
 
@@ -291,22 +292,29 @@ def test_a_resumed_run_that_is_cancelled_is_undone_behind_what_it_was_to_try_aga
         assert (run.refresh().status, performed) == (Status.CANCELLED, ["b", "-b"]), run.why()
 
 
-DECIDED: dict[str, Callable[[Context], Any]] = {
-    "child": lambda ctx: ctx.run_workflow("at", payment),
-    "event": lambda ctx: ctx.wait_for_event("at", timeout=10),
-    "loop": lambda ctx: ctx.loop("at", nap, max_iterations=2),
-    "map of children": lambda ctx: ctx.map("at", counted_payment, [1, 2]),
-    "map of steps": lambda ctx: ctx.map("at", lambda n: attempted(), [1, 2]),
-    "poll": lambda ctx: ctx.poll("at", pending, every=5, timeout=10),
-    "poll that raises": lambda ctx: ctx.poll("at", attempted, every=5, retry=TWICE),
-    "step": lambda ctx: ctx.step("at", attempted, retry=TWICE),
+DECIDED: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
+    "child": (ChildFailed, lambda ctx: ctx.run_workflow("at", payment)),
+    "event": (EventTimeout, lambda ctx: ctx.wait_for_event("at", timeout=10)),
+    "loop": (LoopLimit, lambda ctx: ctx.loop("at", nap, max_iterations=2)),
+    "map of children": (JoinError, lambda ctx: ctx.map("at", counted_payment, [1, 2])),
+    "map of steps": (JoinError, lambda ctx: ctx.map("at", lambda n: attempted(), [1, 2])),
+    "poll": (PollTimeout, lambda ctx: ctx.poll("at", pending, every=5, timeout=10)),
+    "poll that raises": (StepFailed, lambda ctx: ctx.poll("at", attempted, every=5, retry=TWICE)),
+    "step": (StepFailed, lambda ctx: ctx.step("at", attempted, retry=TWICE)),
 }
-"""What fails, with the outside's word; once it is resumed it waits for that again."""
+"""What fails, with the outside's word, and how; once it is resumed it waits for that again."""
+ADECIDED = {**DECIDED, "loop": (LoopLimit, lambda ctx: ctx.loop("at", anap, max_iterations=2))}
 
 
 def nap(ctx: Context, state: Any) -> Continue:
-    ctx.step("lie down", len, "nap")
+    ctx.step("lie down", work, "nap", compensate=undo)
     ctx.sleep("nap", 5)
+    return Continue()
+
+
+async def anap(ctx: AsyncContext, state: Any) -> Continue:
+    await ctx.step("lie down", work, "nap", compensate=undo)
+    await ctx.sleep("nap", 5)
     return Continue()
 
 
@@ -317,49 +325,272 @@ def counted_payment(ctx: Context, n: int) -> None:
 
 @durable_workflow(name="looking.decided", retry=ONCE, step_retry=TWICE)
 def decided(ctx: Context, how: str) -> None:
+    error_type, call = DECIDED[how]
     try:
-        DECIDED[how](ctx)
-    except Exception as error:
+        call(ctx)
+    except error_type as error:
         ctx.step("b", work, "b", compensate=undo, retry=ONCE)
         raise ValueError from error
 
 
-@pytest.mark.parametrize("when", ["at once", "while it waits"])
-@pytest.mark.parametrize("how", DECIDED)
-def test_behind_what_is_to_be_decided_again_everything_is_undone(how: str, when: str) -> None:
+@durable_workflow(name="looking.adecided", retry=ONCE, step_retry=TWICE)
+async def adecided(ctx: AsyncContext, how: str) -> None:
+    error_type, call = ADECIDED[how]
+    try:
+        await call(ctx)
+    except error_type as error:
+        await ctx.step("b", work, "b", compensate=undo, retry=ONCE)
+        raise ValueError from error
+
+
+both_forms = pytest.mark.parametrize("workflow", [decided, adecided], ids=["sync", "async"])
+
+
+def resumed_behind(workflow: Any, how: str) -> Any:
+    """A run that failed with ``b`` not undone, and was resumed."""
     faults.append(OSError("away"))
-    with travel():
-        run = decided.enqueue(how)
-        run_until_idle(skip_waits=True)
-        assert run.refresh().error is not None and "not_undone" in run.error and performed == ["b"]
-        run.resume()
-        if when == "while it waits":
+    run = workflow.enqueue(how)
+    run_until_idle(skip_waits=True)
+    assert run.refresh().error is not None and "not_undone" in run.error, run.why()
+    performed.clear()
+    run.resume()
+    return run
+
+
+def cancelled(run: Any) -> Any:
+    run.cancel()
+    run_until_idle(skip_waits=True)
+    assert run.refresh().status == Status.CANCELLED, run.why()
+    return run
+
+
+@both_forms
+@pytest.mark.parametrize("when", ["at once", "while it waits", "when it has waited for a while"])
+@pytest.mark.parametrize("how", DECIDED)
+def test_behind_what_is_to_be_decided_again_everything_is_undone(workflow: Any, how: str, when: str) -> None:
+    with travel() as clock:
+        run = resumed_behind(workflow, how)
+        for _ in range(["at once", "while it waits", "when it has waited for a while"].index(when)):
             run_until_idle()
             assert run.refresh().status == Status.WAITING, run.why()
-        run.cancel()
-        run_until_idle(skip_waits=True)
-        assert (run.refresh().status, performed) == (Status.CANCELLED, ["b", "-b"]), run.why()
+            clock.advance(6)
+        cancelled(run)
+        assert run.error is None and performed.count("-b") == 1
+        assert performed.count("nap") == performed.count("-nap")
 
 
+@both_forms
 @pytest.mark.parametrize("how", DECIDED)
-def test_what_is_decided_again_forgets_what_it_had_come_to(how: str) -> None:
+def test_that_is_so_however_often_the_run_is_resumed(workflow: Any, how: str) -> None:
     with travel():
-        run = decided.enqueue(how)
+        run = resumed_behind(workflow, how)
+        run_until_idle()
+        for _ in range(2):
+            faults.append(OSError("away again"))
+            assert "not_undone" in cancelled(run).error
+            run.resume()
+        assert cancelled(run).error is None and performed.count("-b") == 1
+
+
+@both_forms
+@pytest.mark.parametrize("how", DECIDED)
+def test_what_is_decided_again_forgets_what_it_had_come_to(workflow: Any, how: str) -> None:
+    with travel():
+        run = workflow.enqueue(how)
         run_until_idle(skip_waits=True)
         error = run.refresh().error
         run.resume()
         run_until_idle(skip_waits=True)
-        assert (run.refresh().status, performed) == (Status.FAILED, ["b", "-b", "b", "-b"])
+        assert run.refresh().status == Status.FAILED
+        assert (performed.count("b"), performed.count("-b")) == (2, 2)
         assert run.error is not None and error is not None and run.error["culprits"] == error["culprits"]
 
 
+@both_forms
 @pytest.mark.parametrize("how", DECIDED)
-def test_the_code_of_a_resumed_run_fits_what_lies_behind_what_is_to_be_decided_again(how: str) -> None:
+def test_the_code_of_a_resumed_run_fits_what_lies_behind_what_is_to_be_decided_again(workflow: Any, how: str) -> None:
     with travel():
-        run = decided.enqueue(how)
+        run = workflow.enqueue(how)
         run_until_idle(skip_waits=True)
         run.resume()
         call_command("durable_replay", str(run.id))
         run_until_idle()
         assert run.refresh().status == Status.WAITING
         call_command("durable_replay", str(run.id))
+
+
+# --- decided otherwise ---------------------------------------------------------------------------
+
+
+@durable_workflow(name="looking.mended_child", retry=ONCE)
+def mended_child(ctx: Context) -> int:
+    if not mended:
+        raise OSError("away")
+    return 1
+
+
+mended: list[bool] = []
+
+
+def mended_poll() -> Any:
+    return 1 if mended else PENDING
+
+
+SUCCEEDS: dict[str, Callable[[Context], Any]] = {
+    "child": lambda ctx: ctx.run_workflow("at", mended_child),
+    "event": lambda ctx: ctx.wait_for_event("at", timeout=10),
+    "poll": lambda ctx: ctx.poll("at", mended_poll, every=5, timeout=10),
+    "several events": lambda ctx: (
+        ctx.wait_for_events("at", events=["at"], timeout=10) if mended else ctx.wait_for_event("at", timeout=10)
+    ),
+}
+
+
+@durable_workflow(name="looking.succeeds", retry=ONCE)
+def succeeds(ctx: Context, how: str) -> None:
+    SUCCEEDS[how](ctx)
+    ctx.wait_for_event("never")
+
+
+@pytest.mark.parametrize("how", SUCCEEDS)
+def test_what_succeeds_the_second_time_has_no_error_any_more(how: str) -> None:
+    mended.clear()
+    with travel():
+        run = succeeds.enqueue(how)
+        run_until_idle(skip_waits=True)
+        assert run.refresh().status == Status.FAILED
+        mended.append(True)
+        run.resume()
+        run_until_idle()
+        if "event" in how:
+            run.send_event("at")
+            run_until_idle()
+    assert journaled(run) == [("at", "succeeded", None), ("never", "waiting", None)]
+
+
+def journaled(run: Any) -> list[tuple[str, str, str | None]]:
+    return list(JournalEntry.objects.filter(run_id=run.id).order_by("seq").values_list("path", "status", "error"))
+
+
+@pytest.mark.parametrize("how", ["event", "poll"])
+def test_what_is_out_of_time_once_more_has_failed_without_an_error_as_it_did_the_first_time(how: str) -> None:
+    mended.clear()
+    with travel():
+        run = succeeds.enqueue(how)
+        run_until_idle(skip_waits=True)
+        run.resume()
+        assert JournalEntry.objects.get(run_id=run.id).wake_at is None
+        run_until_idle(skip_waits=True)
+    assert journaled(run) == [("at", "failed", None)]
+
+
+@durable_workflow(name="looking.redone", retry=ONCE, step_retry=ONCE)
+def redone(ctx: Context, catches: bool) -> None:
+    try:
+        ctx.step("a", again, compensate=undo)
+    except StepFailed:
+        if not catches:
+            raise
+        ctx.step("instead", work, "instead", compensate=undo)
+        ctx.wait_for_event("never")
+    ctx.step("b", work, "b", compensate=undo)
+    ctx.step("c", attempted)
+
+
+def again() -> str:
+    if mended:
+        raise OSError("not a second time")
+    return "a"
+
+
+@pytest.mark.parametrize("stands", [True, False])
+@pytest.mark.parametrize("catches", [True, False])
+def test_behind_a_step_that_could_not_be_done_again_everything_is_undone(catches: bool, stands: bool) -> None:
+    """On the way of before, or on that which the code has taken since."""
+    mended.clear()
+    with travel():
+        if stands:
+            faults.append(OSError("away"))
+        run = redone.enqueue(catches)
+        run_until_idle(skip_waits=True)
+        assert performed == (["b", "-a"] if stands else ["b", "-b", "-a"])
+        mended.append(True)
+        performed.clear()
+        run.resume()
+        run_until_idle(skip_waits=not catches)
+        if catches:
+            assert run.refresh().status == Status.WAITING
+            run.cancel()
+            run_until_idle()
+    if catches and stands:
+        # Both, of which the code comes to one.
+        assert (run.refresh().status, performed) == (Status.BLOCKED, ["instead"])
+        return
+    assert run.refresh().status == (Status.CANCELLED if catches else Status.FAILED), run.why()
+    assert performed == (["instead", "-instead"] if catches else ["-b"] if stands else [])
+
+
+# --- the way that was taken is gone --------------------------------------------------------------
+
+
+GONE: dict[str, Callable[[Context], Any]] = {
+    "the code went another way": lambda ctx: ctx.step("at", mended_step),
+    "stopped in a scope that was opened": lambda ctx: raised(ctx.try_block("at", paid_in_block)),
+    "another error": lambda ctx: ctx.poll("at", other_error, every=5, retry=TWICE),
+}
+
+
+def mended_step() -> None:
+    if not mended:
+        raise OSError("away")
+
+
+def paid_in_block(ctx: Context) -> None:
+    ctx.step("pay", mended_step)
+    ctx.wait_for_event("paid")
+
+
+def raised(outcome: Any) -> None:
+    if outcome.failure is not None:
+        raise outcome.failure
+
+
+def other_error() -> Any:
+    if mended:
+        raise KeyError("other")
+    raise OSError("away")
+
+
+@durable_workflow(name="looking.gone", retry=ONCE, step_retry=ONCE)
+def gone(ctx: Context, how: str) -> None:
+    try:
+        GONE[how](ctx)
+    except Exception as error:
+        if isinstance(error, StepFailed) and "KeyError" in error.error["type"]:
+            raise
+        ctx.step("b", work, "b", compensate=undo)
+        raise ValueError from error
+    ctx.wait_for_event("never")
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_where_the_way_that_was_taken_is_gone_the_run_says_what_stands(how: str) -> None:
+    """A limit, which docs/errors.md tells of."""
+    mended.clear()
+    faults.append(OSError("away"))
+    with travel():
+        run = gone.enqueue(how)
+        run_until_idle(skip_waits=True)
+        assert run.refresh().error is not None and "not_undone" in run.error
+        mended.append(True)
+        run.resume()
+        run_until_idle()
+        assert run.refresh().status == Status.WAITING
+        run.cancel()
+        run_until_idle(skip_waits=True)
+        assert run.refresh().status == Status.BLOCKED
+        assert "'b' has to be undone" in run.why().text
+        run.cancel()
+        run_until_idle()
+    assert (run.refresh().status, performed) == (Status.CANCELLED, ["b"])
+    assert run.error is not None and set(run.error["not_undone"]) == {"b"}

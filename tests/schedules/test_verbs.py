@@ -52,6 +52,15 @@ def test_next_fires_begins_with_the_planned_instant() -> None:
     assert schedules.next_fires(row, 0) == []
 
 
+@pytest.mark.parametrize("moved", [-HOUR / 2, HOUR / 2], ids=["is due", "moved by hand"])
+def test_next_fires_begins_with_what_is_planned_and_not_with_what_would_be(moved: timedelta) -> None:
+    planned = NOON + moved
+    row = make_schedule("0 12 * * *", next_fire_at=planned)
+    after = NOON if planned < NOON else NOON + DAY
+    assert schedules.next_fires(row, 3) == [planned, after, after + DAY]
+    assert schedules.next_fires(row, 1) == [planned]
+
+
 def test_next_fires_tells_of_a_row_that_is_not_saved() -> None:
     assert schedules.next_fires(Schedule(name="new", expression="0 12 * * *"), 1) == [NOON]
     with pytest.raises(InvalidSchedule):

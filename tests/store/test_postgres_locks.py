@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 
 from django_durable import cancel_runs, get_run, resume_runs
+from django_durable.core.journal.outcomes import Suspended
 from django_durable.core.journal.states import PayloadKind, Status
 from django_durable.exceptions import RunLocked
 from django_durable.models import Audit, Event, Payload, Run
@@ -33,9 +34,12 @@ from tests.store.rows import (
     journal_row,
     make_run,
     row_of,
+    running,
     send,
     status_of,
 )
+from tests.store.suspending import child_of, suspend
+from tests.store.test_waiting_maps import map_entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +124,29 @@ def test_all_that_are_held_are_named(db: PrivateDatabase, connect: Connect):
         cancel_runs([run.pk for run in runs])
     assert caught.value.run_ids == [runs[0].pk, runs[2].pk]
     assert "(and 1 more)" in str(caught.value)
+
+
+@pytest.mark.usefixtures("soon")
+def test_while_its_siblings_live_a_child_is_cancelled_whoever_holds_the_parent(
+    db: PrivateDatabase, caplog: pytest.LogCaptureFixture
+):
+    """Else ten thousand children would stand in line for the row of one parent. Who had waited for it would say so."""
+    claim = running(db)
+    children = [child_of(claim, f"each[{index}]") for index in range(3)]
+    suspend(db, claim, map_entry(), outcome=Suspended("map:each"), children=children)
+    with row_locked(db, claim.run_id):
+        assert cancel_runs([children[0].id]) == 1
+    assert (status_of(children[0].id), status_of(claim.run_id)) == (Status.CANCELLED, Status.WAITING)
+    assert caplog.messages == []
+
+
+def test_the_last_child_that_is_cancelled_wakes_the_parent(db: PrivateDatabase):
+    claim = running(db)
+    children = [child_of(claim, f"each[{index}]") for index in range(2)]
+    suspend(db, claim, map_entry(), outcome=Suspended("map:each"), children=children)
+    for child, status in zip(children, [Status.WAITING, Status.QUEUED], strict=True):
+        cancel_runs([child.id])
+        assert status_of(claim.run_id) == status
 
 
 # --- in the caller's transaction -------------------------------------------------------------

@@ -9,7 +9,9 @@ from uuid import UUID
 from django_durable import (
     PENDING,
     AsyncContext,
+    Break,
     Context,
+    Continue,
     Event,
     Outcome,
     Pending,
@@ -61,6 +63,22 @@ async def look_async() -> str | Pending:
     return PENDING
 
 
+def branch(ctx: Context) -> int:
+    return 1
+
+
+async def branch_async(ctx: AsyncContext) -> int:
+    return 1
+
+
+def turn(ctx: Context, state: int) -> Continue | Break:
+    return Continue(state)
+
+
+async def turn_async(ctx: AsyncContext, state: int) -> Continue | Break:
+    return Continue(state)
+
+
 def declared() -> None:
     assert_type(bare, Workflow[[], str])
     assert_type(order_async.name, str)
@@ -105,12 +123,29 @@ def stepping(ctx: Context) -> None:
     assert_type(ctx.map("texts", text, [1, 2]), list[str])
     assert_type(ctx.map("orders", order, [1, 2], max_parallel=2), list[Any])
     assert_type(ctx.try_step("add", add, 1, 2.5, compensate=take_back), Outcome)
+    assert_type(ctx.join("both", {"a": branch, "b": branch}, key=1), dict[str, Any])
+    assert_type(ctx.race("any", {"a": branch, "b": branch}), tuple[str, Any])
+    assert_type(ctx.loop("turns", turn, 0), Any)
+    assert_type(ctx.loop("turns", turn, 0, 5, 100, key=1), Any)
+    assert_type(ctx.loop("turns", turn, state=0, history=5, max_iterations=100), Any)
+    assert_type(ctx.try_block("block", branch), Outcome)
+    assert_type(ctx.run_workflow("order", order, 1), Any)
+    assert_type(ctx.version("rules", 2), int)
     ctx.step("add", add, "1", 2.5)  # type: ignore[arg-type]
     ctx.step("add", add, 1)  # type: ignore[arg-type]
     ctx.step("add", add, 1, 2.5, retyr=None)  # type: ignore[call-arg]
     ctx.step("text", text, 1, compensate=text)  # type: ignore[misc]
     ctx.try_step("text", text, 1, compensate=text)  # type: ignore[misc]
+    ctx.try_step("add", add, "1", 2.5)  # type: ignore[arg-type]
+    ctx.try_step("add", add, 1)  # type: ignore[arg-type]
     ctx.map("texts", text, ["1"])  # type: ignore[arg-type]
+    ctx.join("both", {"a": text})  # type: ignore[dict-item]
+    ctx.race("any", [branch])  # type: ignore[arg-type]
+    ctx.loop("turns", branch)  # type: ignore[arg-type]
+    ctx.loop("turns", turn, 0, 5, 100, 1)  # type: ignore[call-arg]
+    ctx.try_block("block", turn)  # type: ignore[arg-type]
+    ctx.run_workflow("text", text, 1)  # type: ignore[arg-type]
+    ctx.version("rules", "2")  # type: ignore[arg-type]
 
 
 async def stepping_async(ctx: AsyncContext) -> None:
@@ -125,7 +160,24 @@ async def stepping_async(ctx: AsyncContext) -> None:
     assert_type(await ctx.map("orders", order_async, [1, 2]), list[Any])
     assert_type(await ctx.try_step("text", text, 1, compensate=take_back), Outcome)
     assert_type(await ctx.try_step("bytes", add_async, 1, compensate=bytes.decode), Outcome)
+    assert_type(await ctx.join("both", {"a": branch_async, "b": branch_async}, key=1), dict[str, Any])
+    assert_type(await ctx.race("any", {"a": branch_async, "b": branch_async}), tuple[str, Any])
+    assert_type(await ctx.loop("turns", turn_async, 0), Any)
+    assert_type(await ctx.loop("turns", turn_async, 0, 5, 100, key=1), Any)
+    assert_type(await ctx.loop("turns", turn_async, state=0, history=5, max_iterations=100), Any)
+    assert_type(await ctx.try_block("block", branch_async), Outcome)
+    assert_type(await ctx.run_workflow("order", order, 1), Any)
+    assert_type(ctx.version("rules", 2), int)
     await ctx.step("add", add, 1, 2.5, retyr=None)  # type: ignore[call-overload]
+    await ctx.try_step("add", add, "1", 2.5)  # type: ignore[arg-type, call-arg]
+    await ctx.try_step("bytes", add_async, "1")  # type: ignore[arg-type]
+    await ctx.join("both", {"a": branch})  # type: ignore[dict-item]
+    await ctx.race("any", [branch_async])  # type: ignore[arg-type]
+    await ctx.loop("turns", turn)  # type: ignore[arg-type]
+    await ctx.loop("turns", turn_async, 0, 5, 100, 1)  # type: ignore[call-arg]
+    await ctx.try_block("block", branch)  # type: ignore[arg-type]
+    await ctx.run_workflow("text", text, 1)  # type: ignore[arg-type]
+    ctx.version("rules", "2")  # type: ignore[arg-type]
     await ctx.try_step("text", text, 1, compensate=text)  # type: ignore[arg-type]
     await ctx.try_step("bytes", add_async, 1, compensate=take_back)  # type: ignore[misc]
     assert_type(await ctx.start_workflow("order", order, 1), UUID)

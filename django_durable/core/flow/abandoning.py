@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from ..journal.journal import WAITS
 from ..journal.states import EntryStatus, Kind
 from .flow import Flow
 
@@ -28,13 +29,13 @@ def abandon(flow: Flow, path: str, *, anew: bool = False) -> None:
 
 def leave_waits(flow: Flow, paths: Collection[str] = ()) -> None:
     """The run comes to a rest and waits at ``paths``: whatever else was waited for once, nobody is there now."""
-    for entry in flow.journal.waits():
-        if entry.status == EntryStatus.WAITING and entry.path not in paths:
+    for entry in flow.journal.of(EntryStatus.WAITING):
+        if entry.path not in paths:
             flow.record(replace(entry, status=EntryStatus.ABANDONED))
 
 
 def leave_all(flow: Flow) -> None:
     """The run has succeeded, and nobody will come back to what was waited for, or was to be tried again. One that fails
     or is cancelled keeps its waits: there it goes on when it is resumed."""
-    for entry in flow.journal.waits():
+    for entry in flow.journal.of(*WAITS):
         flow.record(replace(entry, status=EntryStatus.ABANDONED))

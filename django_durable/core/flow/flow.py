@@ -174,8 +174,8 @@ class Flow:
         if self.looking is not None:
             self.looking.come_to(path)
         if entry is None:
-            if journal.size >= self.bounds.near and kind != Kind.UNDO and not self.is_stopped:
-                self.bounds.make_room(self.run.run_id, self.run.workflow, journal.size)
+            if journal.size >= self.bounds.near and not self.is_stopped:
+                self.bounds.make_room(journal, at_any_size=kind == Kind.UNDO)
             # A line that only looks says nothing that an attempt has said, or will say.
             self.is_replaying = self.is_looking
             return None
@@ -268,6 +268,7 @@ class Flow:
             self._pass_by(self.looking)
             return
         self.pending.forget(paths)
+        self.bounds.forget(self.journal, paths)
         self.journal.forget(paths)
 
     def take_pending(self) -> Write:

@@ -30,4 +30,4 @@ class RunInfo:
     def bounds(self, size: int) -> JournalBounds:
         """What bounds its journal, which has ``size`` entries to begin with."""
         is_told = self.warn_entries is not None and size > self.warn_entries
-        return JournalBounds(self.warn_entries, self.max_entries, is_told)
+        return JournalBounds(self.run_id, self.workflow, self.warn_entries, self.max_entries, is_told)

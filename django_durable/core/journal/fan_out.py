@@ -9,7 +9,7 @@ from typing import Any, cast
 from ..payloads.codec import decode, encode
 from .digests import Digests
 from .journal import Entry, Journal
-from .states import TERMINAL
+from .states import TERMINAL, Kind
 
 WAKES = 200
 """A map that has a place for each hundred of its items (2 / WAKES) wakes its parent about so many times, or seldomer;
@@ -72,6 +72,15 @@ def item_path(path: str, index: int) -> str:
 def map_of(path: str) -> str:
     """The path of the map that may have ``path`` as an item; empty for what can be none."""
     return path.rpartition("[")[0] if path.endswith("]") else ""
+
+
+def is_child_of_map(journal: Journal, path: str) -> bool:
+    """Whether the entry at ``path`` says how the child of an item has ended."""
+    entry = journal.find(path)
+    if entry is None or entry.kind != Kind.CHILD:
+        return False
+    around = journal.find(map_of(path))
+    return around is not None and around.kind == Kind.MAP
 
 
 def item_entries(journal: Journal, path: str, count: int) -> list[Entry | None]:

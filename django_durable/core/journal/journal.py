@@ -161,11 +161,8 @@ class Journal(Protocol):
         ``scope`` is empty, or ends with ``/`` or ``[``. What it costs depends on what is in the scope only.
         """
 
-    def waits(self) -> list[Entry]:
-        """The entries that are ``waiting`` or ``retrying``."""
-
-    def races(self) -> list[Entry]:
-        """The races that somebody has won."""
+    def of(self, *statuses: EntryStatus, kind: Kind | None = None) -> list[Entry]:
+        """The entries with one of these statuses, in any order; those of ``kind`` only where it is given."""
 
     def add(self, entry: Entry) -> None:
         """Take up an entry that is about to be written; gives it the next ``seq`` if it is new."""
@@ -217,14 +214,11 @@ class MemoryJournal:
                 _file(self._scopes, entry)
         return self._scopes
 
-    def waits(self) -> list[Entry]:
+    def of(self, *statuses: EntryStatus, kind: Kind | None = None) -> list[Entry]:
         with self._mutex:
-            return [entry for entry in self.entries.values() if entry.status in WAITS]
-
-    def races(self) -> list[Entry]:
-        with self._mutex:
-            races = [entry for entry in self.entries.values() if entry.kind == Kind.RACE]
-        return [race for race in races if race.status == EntryStatus.SUCCEEDED]
+            if kind is None:
+                return [entry for entry in self.entries.values() if entry.status in statuses]
+            return [entry for entry in self.entries.values() if entry.kind == kind and entry.status in statuses]
 
     def add(self, entry: Entry) -> None:
         with self._mutex:

@@ -38,7 +38,8 @@ def owes(flow: Flow) -> bool:
 def owes_losers(flow: Flow) -> bool:
     """Whether that is so in a branch that lost a race: that is due whatever becomes of the run."""
     # Most runs have no race: their journals are not looked through.
-    return bool(flow.journal.races()) and any(is_lost(path, flow.journal.find) for path in owed_in(flow))
+    won = flow.journal.of(EntryStatus.SUCCEEDED, kind=Kind.RACE)
+    return bool(won) and any(is_lost(path, flow.journal.find) for path in owed_in(flow))
 
 
 def owed_in(flow: Flow, path: str = "") -> list[str]:

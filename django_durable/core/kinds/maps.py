@@ -106,6 +106,8 @@ def _note(flow: Flow, entry: Entry) -> Decisions[int]:
     for number, index in enumerate(sorted(set(indexes).difference(alive)), 1):
         path = item_path(entry.path, index)
         state = cast(ChildState, flow.journal.inbox.child(path))
+        # No call comes to these entries: who looks for one makes room for no child.
+        flow.bounds.make_room_for_child(flow.journal)
         flow.record(_in_brief(ended(Entry(path, Kind.CHILD, EntryStatus.WAITING, awaits=str(state.run_id)), state)))
         if number % CHUNK == 0:
             yield Persist()

@@ -163,6 +163,16 @@ def test_max_iterations() -> None:
     assert world.value(body) == 7
 
 
+def test_history_and_limit_may_be_given_by_position_and_the_key_by_name() -> None:
+    world = World()
+    world.run(lambda ctx: ctx.loop("l", count_to(9), 0, 2, 5, key="k"))
+    assert isinstance(world.error, LoopLimit)
+    assert world.performed == [f"l[k][{n}]/count" for n in range(5)]
+    assert {path for path in world.entries if path.endswith("/count")} == {"l[k][3]/count", "l[k][4]/count"}
+    world.run(lambda ctx: ctx.loop("l", count_to(9), 0, 2, 5, "k"))
+    assert isinstance(world.error, TypeError)
+
+
 @pytest.mark.behaviour("FLOW-03k")
 def test_a_loop_whose_condition_is_false_from_the_start_does_nothing() -> None:
     def turn(ctx: Context, state: list[list[int]]) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from django_durable import Event, Outcome, durable_type
 from django_durable.core.context import Context
+from django_durable.core.flow.effects import Spawn
 from django_durable.core.journal.digests import EACH_MAX, SCHEME, digests_of
 from django_durable.core.journal.outcomes import Blocked, Failed, Suspended
 from django_durable.core.kinds.events import Answer
@@ -131,3 +132,14 @@ def test_an_item_that_is_not_in_the_journal_shifts_no_other() -> None:
     assert isinstance(given.world.attempt(given.body), Failed)
     assert isinstance(given.world.error, PayloadUndecodable), "which the executor blocks the run for"
     assert "item 1 of map 'each' is not in the journal" in str(given.world.error)
+
+
+def test_without_a_limit_so_many_steps_are_begun_at_a_time() -> None:
+    begun: list[int] = []
+
+    def first(spawned: list[Spawn]) -> Spawn:
+        begun.append(len(spawned))
+        return spawned[0]
+
+    assert World(pick=first).value(lambda ctx: ctx.map("each", int, range(40))) == [*range(40)]
+    assert begun == [16] * 25 + [*range(15, 0, -1)]
