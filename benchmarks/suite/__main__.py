@@ -16,11 +16,11 @@ from pathlib import Path
 
 from .client import Missing, client
 from .environments import python_of
-from .goals import verdicts
+from .goals import unmeasured, verdicts
 from .ledger import Ledger
 from .page import RESULTS, write
 from .report import report
-from .scenarios import SCENARIOS, Bench, Sizes
+from .scenarios import SCENARIOS, Bench, Sizes, measured
 from .stage import Stage, stage
 from .systems import Participant, participants
 
@@ -31,11 +31,11 @@ def main() -> int:
     taking_part = participants(options.systems)
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
-        variants = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
+        told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:
             for participant in taking_part:
-                for variant in variants[participant]:
+                for variant in told[participant]["doors" if scenario == "S1" else "variants"]:
                     if options.variants and variant not in options.variants:
                         continue
                     if not ledger.is_done(scenario, participant.name, variant):
@@ -46,7 +46,11 @@ def main() -> int:
     if options.results == RESULTS:
         write(ledger)
     print(report(ledger))
-    return 0 if all(verdict.is_met for verdict in found) else 1
+    if left := unmeasured(ledger):
+        print(f"Not measured: {', '.join(left)}")
+    # Who names a part of it asks for no verdict on the rest.
+    is_part = bool(options.systems or options.variants or options.scenarios != list(SCENARIOS))
+    return 0 if all(verdict.is_met for verdict in found) and (is_part or not left) else 1
 
 
 def read_options() -> argparse.Namespace:
@@ -89,8 +93,8 @@ def measure(
 
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
-    for repetition in range(repetitions + 1):
-        for sample in SCENARIOS[scenario](bench):
+    for repetition, samples in enumerate(measured(bench, scenario, repetitions + 1)):
+        for sample in samples:
             counts = repetition > 0 or not repetitions
             mark = "" if counts else " (first, does not count)"
             print(f"{sample.figure:20} {system} {variant}: {sample.value:,.2f}{mark}", flush=True)
@@ -98,12 +102,13 @@ def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: st
                 ledger.add(system, variant, sample)
 
 
-def _describe(scene: Stage, participant: Participant, python: Path) -> list[str]:
+def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:
+    """Its ``variants``, and those of them that start runs in ways of their own (``doors``)."""
     environment = scene.environment("postgres", "")
     told = subprocess.run(
         [python, participant.script, "describe"], env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
-    return list(json.loads(told.stdout)["variants"])
+    return dict(json.loads(told.stdout))
 
 
 if __name__ == "__main__":

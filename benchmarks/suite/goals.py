@@ -56,6 +56,12 @@ GOALS = (
 )
 """A ``factor`` of 0 is no goal: how near we are to the physical limit is shown and not promised."""
 
+IN_COMMITS = {
+    "S4_step_vs_commit": ("S4_step_ms", 1.3, 0.15),
+    "S6_latency_vs_commits": ("S6_latency_p50_ms", 4, 2.0),
+}
+"""Times that may be so many commits of the same run, and so many milliseconds more."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -69,6 +75,12 @@ def verdicts(ledger: Ledger) -> list[Verdict]:
     """Of every goal whose figures are there, and of the two that are sums of times."""
     found = [verdict for goal in GOALS if (verdict := _ratio(ledger, goal))]
     return [*found, *_in_commits(ledger)]
+
+
+def unmeasured(ledger: Ledger) -> list[str]:
+    """The goals of which this run can say nothing, since a system or a scenario was left out."""
+    known = {verdict.name for verdict in verdicts(ledger)}
+    return [name for name in (*(goal.name for goal in GOALS), *IN_COMMITS) if name not in known]
 
 
 def _ratio(ledger: Ledger, goal: Goal) -> Verdict | None:
@@ -85,10 +97,7 @@ def _in_commits(ledger: Ledger) -> Iterable[Verdict]:
     commit = _best(ledger, "commit_ms", LIMITS, is_less=True)
     if commit is None:
         return
-    for name, figure, commits, more in (
-        ("S4_step_vs_commit", "S4_step_ms", 1.3, 0.15),
-        ("S6_latency_vs_commits", "S6_latency_p50_ms", 4, 2.0),
-    ):
+    for name, (figure, commits, more) in IN_COMMITS.items():
         ours = _best(ledger, figure, SYNC, is_less=True)
         if ours is not None:
             allowed = commits * commit + more

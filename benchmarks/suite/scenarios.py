@@ -1,10 +1,14 @@
-"""S0 to S4, S6 and S9: the same procedure for every system, sizes as in the goals."""
+"""S0 to S4, S6 and S9: the same procedure for every system, sizes as in the goals.
+
+A scenario is entered once for a system, with the workers that it needs, and measured several times in there: processes
+that are just up, and the time that it takes to start them, are nobody's subject.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +21,10 @@ from .workers import Workers, workers
 TIMEOUT = 180.0
 BULK = 500
 WARM_UP = 20
+AT_ONCE = 10
+LATENCY_SECONDS = 15.0
+"""For a system that polls each second three hundred runs would be five minutes: as many as come in this time have to
+do."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +45,18 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure of one repetition. ``cost`` as ``Meter`` gives it; ``noise`` in cores that others used just before."""
+    """One figure of one repetition, of so many ``operations``. ``cost`` as ``Meter`` gives it; ``noise`` in cores that
+    others used just before."""
 
     figure: str
     value: float
     cost: dict[str, float]
     noise: float
+    operations: int = 1
+
+
+Once = Callable[[], Iterator[Sample]]
+"""Measures a scenario that was entered, one time more."""
 
 
 @dataclass
@@ -61,6 +75,7 @@ class Bench:
     @contextmanager
     def workers(self, processes: int) -> Iterator[Workers]:
         """Ready: some runs have finished, and none of the processes is still starting up."""
+        self.client.ask("clear")
         commands = self.client.ask("worker_commands", processes=processes).result
         with workers(commands, self.environment, self.log) as started:
             self.client.ask("enqueue", count=WARM_UP, steps=1)
@@ -78,88 +93,126 @@ class Bench:
             self.client.ask("enqueue", count=count, steps=steps)
 
 
-def limits(bench: Bench) -> Iterator[Sample]:
+@contextmanager
+def limits(bench: Bench) -> Iterator[Once]:
     """S0: what psycopg does with this database where nothing stands between; asked of ``limits`` alone."""
-    noise = wait_until_quiet(bench.patience)
-    meter = Meter(bench.stage, bench.client.pid)
-    count = bench.sizes.enqueue
-    answer = bench.client.ask("commits", count=count)
-    yield Sample("commit_ms", 1000 * answer.seconds / count, meter.cost(count), noise)
-    noise = wait_until_quiet(bench.patience)
-    meter, count = Meter(bench.stage, bench.client.pid), 10 * count
-    answer = bench.client.ask("batched_inserts", count=count, batch=BULK)
-    yield Sample("batched_insert", count / answer.seconds, meter.cost(count), noise)
 
-
-def enqueue(bench: Bench) -> Iterator[Sample]:
-    """S1: one call a run, then the bulk door; no worker is there."""
-    count = bench.sizes.enqueue
-    for figure, call, more in (("S1_enqueue", "enqueue", {}), ("S1_bulk", "enqueue_many", {"batch": BULK})):
-        bench.client.ask("clear")
+    def once() -> Iterator[Sample]:
         noise = wait_until_quiet(bench.patience)
         meter = Meter(bench.stage, bench.client.pid)
-        try:
-            answer = bench.client.ask(call, count=count, steps=1, **more)
-        except Missing:
-            continue
-        yield Sample(figure, count / answer.seconds, meter.cost(count), noise)
+        count = bench.sizes.enqueue
+        answer = bench.client.ask("commits", count=count)
+        yield Sample("commit_ms", 1000 * answer.seconds / count, meter.cost(count), noise, count)
+        noise = wait_until_quiet(bench.patience)
+        meter, count = Meter(bench.stage, bench.client.pid), 10 * count
+        answer = bench.client.ask("batched_inserts", count=count, batch=BULK)
+        yield Sample("batched_insert", count / answer.seconds, meter.cost(count), noise, count)
+
+    yield once
 
 
-def drain(bench: Bench) -> Iterator[Sample]:
+@contextmanager
+def enqueue(bench: Bench) -> Iterator[Once]:
+    """S1: one call a run, then the bulk door; no worker is there."""
+    doors = (("S1_enqueue", "enqueue", {}), ("S1_bulk", "enqueue_many", {"batch": BULK}))
+
+    def once() -> Iterator[Sample]:
+        count = bench.sizes.enqueue
+        for figure, call, more in doors:
+            bench.client.ask("clear")
+            noise = wait_until_quiet(bench.patience)
+            meter = Meter(bench.stage, bench.client.pid)
+            try:
+                answer = bench.client.ask(call, count=count, steps=1, **more)
+            except Missing:
+                continue
+            yield Sample(figure, count / answer.seconds, meter.cost(count), noise, count)
+
+    yield once
+
+
+@contextmanager
+def drain(bench: Bench) -> Iterator[Once]:
     """S2: one-step runs by two worker processes, from the first outcome that is seen to the last."""
     count = bench.sizes.drain
-    value, cost, noise = _work_off(bench, "finished", count, 1, processes=2, goal=count)
-    yield Sample("S2_drain", value, cost, noise)
+    with bench.workers(2) as started:
+
+        def once() -> Iterator[Sample]:
+            value, cost, noise = _work_off(bench, started, "finished", count, 1, goal=count)
+            yield Sample("S2_drain", value, cost, noise, count)
+
+        yield once
 
 
-def steps(bench: Bench) -> Iterator[Sample]:
+@contextmanager
+def steps(bench: Bench) -> Iterator[Once]:
     """S3: runs of ten no-op steps by one worker process, in steps a second."""
     runs, each = bench.sizes.steps_runs, bench.sizes.steps
-    counted = _steps_counted(bench)
-    value, cost, noise = _work_off(bench, counted, runs, each, processes=1, goal=runs * each)
-    yield Sample("S3_steps", value, cost, noise)
+    with bench.workers(1) as started:
+        counted = _steps_counted(bench)
+
+        def once() -> Iterator[Sample]:
+            value, cost, noise = _work_off(bench, started, counted, runs, each, goal=runs * each)
+            yield Sample("S3_steps", value, cost, noise, runs * each)
+
+        yield once
 
 
-def sequential(bench: Bench) -> Iterator[Sample]:
+@contextmanager
+def sequential(bench: Bench) -> Iterator[Once]:
     """S4: one run of many steps, in milliseconds a step."""
     each = bench.sizes.sequential
-    value, cost, noise = _work_off(bench, _steps_counted(bench), 1, each, processes=1, goal=each)
-    yield Sample("S4_step_ms", 1000 / value, cost, noise)
-
-
-def latency(bench: Bench) -> Iterator[Sample]:
-    """S6: single runs from start to result on an idle system, in milliseconds."""
-    count = bench.sizes.latency
-    bench.client.ask("clear")
     with bench.workers(1) as started:
-        noise = wait_until_quiet(bench.patience)
-        meter = Meter(bench.stage, bench.client.pid, started)
-        try:
-            found = sorted(bench.client.ask("latency", count=count).result)
-        except Missing:
-            return
-        cost = meter.cost(count)
-    for figure, share in (("S6_latency_p50_ms", 0.5), ("S6_latency_p99_ms", 0.99)):
-        yield Sample(figure, found[min(count - 1, int(share * count))], cost, noise)
+        counted = _steps_counted(bench)
+
+        def once() -> Iterator[Sample]:
+            value, cost, noise = _work_off(bench, started, counted, 1, each, goal=each)
+            yield Sample("S4_step_ms", 1000 / value, cost, noise, each)
+
+        yield once
 
 
-def mixed(bench: Bench) -> Iterator[Sample]:
+@contextmanager
+def latency(bench: Bench) -> Iterator[Once]:
+    """S6: single runs from start to result on an idle system, in milliseconds."""
+    with bench.workers(1) as started:
+
+        def once() -> Iterator[Sample]:
+            noise = wait_until_quiet(bench.patience)
+            meter = Meter(bench.stage, bench.client.pid, started)
+            found: list[float] = []
+            ends = time.perf_counter() + LATENCY_SECONDS
+            while len(found) < bench.sizes.latency and time.perf_counter() < ends:
+                found += bench.client.ask("latency", count=min(AT_ONCE, bench.sizes.latency - len(found))).result
+            cost, count = meter.cost(len(found)), len(found)
+            found.sort()
+            for figure, share in (("S6_latency_p50_ms", 0.5), ("S6_latency_p99_ms", 0.99)):
+                yield Sample(figure, found[min(count - 1, int(share * count))], cost, noise, count)
+
+        yield once
+
+
+@contextmanager
+def mixed(bench: Bench) -> Iterator[Once]:
     """S9: one producer starts runs one by one while two worker processes drain."""
     count = bench.sizes.mixed
-    bench.client.ask("clear")
     with bench.workers(2) as started:
-        before = bench.client.count("finished")
-        noise = wait_until_quiet(bench.patience)
-        meter = Meter(bench.stage, bench.client.pid, started)
-        began = time.perf_counter()
-        bench.client.ask("enqueue", count=count, steps=1)
-        _, ended = wait_until(bench.client, "finished", before + count, timeout=TIMEOUT)
-        cost = meter.cost(count)
-        started.check()
-    yield Sample("S9_mixed", count / (ended - began), cost, noise)
+
+        def once() -> Iterator[Sample]:
+            before = bench.client.count("finished")
+            noise = wait_until_quiet(bench.patience)
+            meter = Meter(bench.stage, bench.client.pid, started)
+            began = time.perf_counter()
+            bench.client.ask("enqueue", count=count, steps=1)
+            _, ended = wait_until(bench.client, "finished", before + count, timeout=TIMEOUT)
+            cost = meter.cost(count)
+            started.check()
+            yield Sample("S9_mixed", count / (ended - began), cost, noise, count)
+
+        yield once
 
 
-SCENARIOS: dict[str, Callable[[Bench], Iterator[Sample]]] = {
+SCENARIOS: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
     "S0": limits,
     "S1": enqueue,
     "S2": drain,
@@ -168,6 +221,27 @@ SCENARIOS: dict[str, Callable[[Bench], Iterator[Sample]]] = {
     "S6": latency,
     "S9": mixed,
 }
+
+
+def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
+    """The samples of each time that the scenario is measured. Those of the last one know what all of it left behind.
+
+    Raises Missing where the system has no such thing.
+    """
+    before = rows_left_dead(bench.stage, bench.database)
+    last: list[Sample] = []
+    operations = 0
+    with SCENARIOS[scenario](bench) as once:
+        for _ in range(repetitions):
+            if last:
+                yield last
+            last = list(once())
+            operations += max((sample.operations for sample in last), default=0)
+    # Sessions tell of it when they end, or seconds later.
+    left = rows_left_dead(bench.stage, bench.database) - before
+    for sample in last:
+        sample.cost["dead_rows"] = round(left / max(1, operations), 4)
+    yield last
 
 
 def _steps_counted(bench: Bench) -> str:
@@ -180,33 +254,29 @@ def _steps_counted(bench: Bench) -> str:
 
 
 def _work_off(
-    bench: Bench, counted: str, runs: int, each: int, *, processes: int, goal: int
+    bench: Bench, started: Workers, counted: str, runs: int, each: int, *, goal: int
 ) -> tuple[float, dict[str, float], float]:
     """Operations a second between the first one seen and the last; what they cost; noise.
 
     Where only whole runs can be counted, or runs begin as they are started, from the instant at which work could begin.
     """
-    bench.client.ask("clear")
-    with bench.workers(processes) as started:
-        before = {call: bench.client.count(call) for call in {counted, "finished"}}
-        if not bench.client.is_pushed:
-            started.hold()
-            bench.fill(runs, each)
-        noise = wait_until_quiet(bench.patience)
-        dead = rows_left_dead(bench.stage, bench.database)
-        meter = Meter(bench.stage, bench.client.pid, started)
-        began, done = time.perf_counter(), 0
-        if bench.client.is_pushed:
-            bench.fill(runs, each)
-        else:
-            started.let_go()
-            if counted == "steps_done" or each == 1:
-                seen, at = wait_until(bench.client, counted, before[counted] + 1, timeout=TIMEOUT, pause=0.001)
-                # Where all of it was done before anybody looked, the start has to do.
-                if seen - before[counted] < goal:
-                    done, began = seen - before[counted], at
-        _, ended = wait_until(bench.client, "finished", before["finished"] + runs, timeout=TIMEOUT)
-        cost = meter.cost(goal)
-        started.check()
-    cost["dead_rows"] = round((rows_left_dead(bench.stage, bench.database) - dead) / goal, 4)
+    before = {call: bench.client.count(call) for call in {counted, "finished"}}
+    if not bench.client.is_pushed:
+        started.hold()
+        bench.fill(runs, each)
+    noise = wait_until_quiet(bench.patience)
+    meter = Meter(bench.stage, bench.client.pid, started)
+    began, done = time.perf_counter(), 0
+    if bench.client.is_pushed:
+        bench.fill(runs, each)
+    else:
+        started.let_go()
+        if counted == "steps_done" or each == 1:
+            seen, at = wait_until(bench.client, counted, before[counted] + 1, timeout=TIMEOUT, pause=0.001)
+            # Where all of it was done before anybody looked, the start has to do.
+            if seen - before[counted] < goal:
+                done, began = seen - before[counted], at
+    _, ended = wait_until(bench.client, "finished", before["finished"] + runs, timeout=TIMEOUT)
+    cost = meter.cost(goal)
+    started.check()
     return (goal - done) / (ended - began), cost, noise

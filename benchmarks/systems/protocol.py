@@ -34,6 +34,8 @@ class System(ABC):
 
     variants: ClassVar[tuple[str, ...]] = ("sync",)
     """Ways to use it that are measured each on its own, such as ``sync`` and ``async``."""
+    doors: ClassVar[tuple[str, ...]] = ()
+    """Those of them that start runs each in a way of its own; none named: all."""
     is_pushed: ClassVar[bool] = False
     """True where runs begin as soon as they are started and cannot be queued up before a worker is there."""
 
@@ -90,7 +92,7 @@ class System(ABC):
 def serve(system: System) -> None:
     """``system.py describe``, ``prepare`` or ``client``; other first arguments are the system's own (``worker``)."""
     if sys.argv[1] == "describe":
-        print(json.dumps({"variants": system.variants}))
+        print(json.dumps({"variants": system.variants, "doors": system.doors or system.variants}))
         return
     if sys.argv[1] == "prepare":
         system.prepare()

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections
 
+from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost, Outcome
@@ -28,8 +28,8 @@ from .submission import Then
 
 logger = logging.getLogger("django_durable.worker")
 
-TOGETHER_SECONDS = 5.0
-"""How long an idle thread waits for the others when the pool ends: one of them may be missing, or stuck."""
+RESTED_SECONDS = 1.0
+"""A connection that was looked at so long ago is looked at again before it is used: its age may be over."""
 
 Ended = Callable[[Claim, Outcome], None]
 
@@ -70,21 +70,42 @@ class Outcomes:
 
 
 class ThreadPool:
-    """Reused threads. A thread keeps its connections from run to run as Django does from request to request."""
+    """Reused threads, started as they are needed. A thread keeps its connections from run to run as Django does from
+    request to request.
+
+    Not an executor: nobody asks for the future that it makes of each run, and that takes as long as the commit's part.
+    """
 
     def __init__(self, limit: int, outcomes: Outcomes) -> None:
         self._limit = limit
         self._outcomes = outcomes
-        self._executor = ThreadPoolExecutor(limit, thread_name_prefix="durable-run")
+        self._work: SimpleQueue[tuple[Claim, Workflow[Any, Any]] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        """Counts the threads that wait for work, and for which none is meant yet."""
+        self._threads: list[threading.Thread] = []
         # As many again: a run whose branches find no thread free runs them in its own.
         self._branches = BranchThreads(limit)
 
     def start(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
-        self._executor.submit(self._run, claim, workflow)
+        self._work.put((claim, workflow))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._limit:
+            name = f"durable-run_{len(self._threads)}"
+            thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self) -> None:
+        looked_at = clock.monotonic()
+        while (given := self._work.get()) is not None:
+            if clock.monotonic() - looked_at > RESTED_SECONDS:
+                close_old_connections()
+            self._run(*given)
+            looked_at = clock.monotonic()
+            self._idle.release()
+        connections.close_all()
 
     def _run(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
         try:
-            close_old_connections()
             outcome, write = perform_attempt(claim, workflow, self._outcomes.commit, self._branches)
         except BaseException as error:
             _tidy_connections()
@@ -95,11 +116,10 @@ class ThreadPool:
 
     def close(self) -> None:
         """Ends the threads and their connections. No run is left in them."""
-        # All at the same time: a thread that was done early would take the turn of another, whose connections stayed.
-        together = threading.Barrier(self._limit)
-        for _ in range(self._limit):
-            self._executor.submit(_close_connections, together)
-        self._executor.shutdown(wait=True)
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
         self._branches.close()
 
 
@@ -108,12 +128,6 @@ def _tidy_connections() -> None:
     for connection in connections.all(initialized_only=True):
         connection.queries_log.clear()
         connection.close_if_unusable_or_obsolete()
-
-
-def _close_connections(together: threading.Barrier) -> None:
-    with suppress(threading.BrokenBarrierError):
-        together.wait(TOGETHER_SECONDS)
-    connections.close_all()
 
 
 class LoopPool:

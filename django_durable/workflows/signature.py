@@ -36,6 +36,8 @@ class Signature:
         known = self._signature.parameters
         self._by_name: Set[str] = known.keys() if all(one.kind in by_name for one in known.values()) else frozenset()
         """The parameters, where each can be given by name; else none."""
+        self._positional = [(name, one.default) for name, one in known.items() if one.kind is by_name[0]]
+        self._keyword_only = [(name, one.default) for name, one in known.items() if one.kind is by_name[1]]
         self._required = {name for name, one in known.items() if one.default is one.empty}
 
     def write(self, workflow: str, args: tuple[Any, ...], kwargs: Arguments, *, limit: int | None = None) -> str:
@@ -52,6 +54,11 @@ class Signature:
 
     def read(self, workflow: str, text: str) -> tuple[tuple[Any, ...], Arguments]:
         """Positional and keyword arguments from stored text. Raises PayloadUndecodable, InvalidInput."""
+        if self._by_name:
+            # As ``BoundArguments`` would give them, for a third of the time.
+            given = self._arguments(workflow, text)
+            args = tuple(given.get(name, default) for name, default in self._positional)
+            return args, {name: given.get(name, default) for name, default in self._keyword_only}
         bound = self._bind(workflow, text)
         return bound.args, bound.kwargs
 
@@ -81,6 +88,12 @@ class Signature:
             ) from None
 
     def _bind(self, workflow: str, text: str) -> inspect.BoundArguments:
+        bound = inspect.BoundArguments(self._signature, self._arguments(workflow, text))
+        bound.apply_defaults()
+        return bound
+
+    def _arguments(self, workflow: str, text: str) -> Arguments:
+        """What was given, by parameter. Raises as ``read`` does."""
         stored = decode(text)
         if type(stored) is not dict:
             raise PayloadUndecodable("the input is no mapping")
@@ -97,10 +110,7 @@ class Signature:
         if problems:
             raise InvalidInput(workflow, problems)
         # In the signature's order, which is what BoundArguments needs to tell positional arguments apart.
-        arguments = {name: stored[name] for name in known if name in stored}
-        bound = inspect.BoundArguments(self._signature, self._validated(workflow, arguments))
-        bound.apply_defaults()
-        return bound
+        return self._validated(workflow, {name: stored[name] for name in known if name in stored})
 
     def _validated(self, workflow: str, arguments: Arguments) -> Arguments:
         problems: list[str] = []

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.suite import page
 from benchmarks.suite.chart import chart
-from benchmarks.suite.goals import GOALS, verdicts
+from benchmarks.suite.goals import GOALS, unmeasured, verdicts
 from benchmarks.suite.ledger import Ledger
 from benchmarks.suite.report import report
 from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
@@ -63,6 +63,13 @@ def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
         "S4_step_vs_commit": (1.0, True),
         "S6_latency_vs_commits": (0.938, True),
     }
+
+
+def test_a_goal_that_nobody_measured_is_named(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json", S2_drain__django_durable__sync=[800.0], S2_drain__dbos__sync=[100.0])
+    left = unmeasured(made)
+    assert "S2_drain_vs_dbos" not in left and {"S2_drain_vs_celery", "S4_step_vs_commit"} <= set(left)
+    assert len(left) == len(GOALS) + 2 - 1
 
 
 def test_goals_ask_for_what_is_measured() -> None:

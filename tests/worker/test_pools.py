@@ -18,7 +18,6 @@ from django_durable.core.journal.outcomes import Completed, Outcome
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
-from django_durable.worker import pools
 from django_durable.worker.pools import LoopPool, Outcomes, ThreadPool
 from tests.direct_commit import DirectCommit
 
@@ -189,20 +188,3 @@ def test_the_end_of_the_pool_closes_the_connections_of_every_thread(
     assert all(wrapper.connection is not None for wrapper in opened)
     pool.close()
     assert [wrapper.connection for wrapper in opened] == [None] * THREADS
-
-
-def test_a_thread_that_waits_in_vain_for_the_others_closes_its_connections(
-    monkeypatch: pytest.MonkeyPatch, transactional_db: None
-) -> None:
-    monkeypatch.setattr(pools, "TOGETHER_SECONDS", 0.01)
-
-    def end() -> None:
-        ask()
-        pools._close_connections(threading.Barrier(2))
-
-    opened.clear()
-    thread = threading.Thread(target=end, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert [wrapper.connection for wrapper in opened] == [None]

@@ -19,6 +19,7 @@ ASYNC_CONCURRENCY = "200"
 
 class DjangoDurable(System):
     variants = ("sync", "async", "sync-database", "async-database")
+    doors = ("sync", "sync-database")
 
     def __init__(self) -> None:
         from tests.servers import database_settings

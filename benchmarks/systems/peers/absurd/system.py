@@ -28,6 +28,7 @@ POLL_INTERVAL = 0.025
 
 class AbsurdSystem(System):
     variants = ("sync", "async")
+    doors = ("sync",)
 
     def prepare(self) -> None:
         with psycopg.connect(URL, autocommit=True) as connection:

@@ -25,6 +25,7 @@ QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
 class CelerySystem(System):
     variants = ("best", "default")
+    doors = ("best",)
 
     def prepare(self) -> None:
         pass

@@ -70,6 +70,7 @@ def launch() -> None:
 
 class QueuedDbos(System):
     variants = ("sync", "async", "sync-direct", "async-direct")
+    doors = ("sync",)
 
     def prepare(self) -> None:
         launch()

@@ -25,6 +25,7 @@ SETTINGS = {
 
 class Dramatiq(System):
     variants = ("best", "default")
+    doors = ("best",)
 
     def prepare(self) -> None:
         pass
