@@ -45,10 +45,18 @@ async def _work(attempt: Attempt, commit: Commit) -> Outcome:
     code = asyncio.create_task(_perform(attempt, drive))
     while not code.done():
         try:
-            await asyncio.wait([code])
+            await _end_of(code)
         except asyncio.CancelledError:
             code.cancel()
     return code.result()
+
+
+def _end_of(code: asyncio.Task[Any]) -> asyncio.Future[None]:
+    """Comes to its end with ``code``, which is not cancelled with it: as ``asyncio.wait``, which takes three times as
+    long for one."""
+    ended: asyncio.Future[None] = code.get_loop().create_future()
+    code.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
+    return ended
 
 
 async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.db.utils import OperationalError
 
+from django_durable.conf import durable_settings
 from django_durable.core import clock
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
@@ -189,6 +190,12 @@ def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
     assert hidden.pk in parts.ids
     parts.free_all()
     assert clock.monotonic() < parts.claimer._next_look
+
+
+def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = Parts(db, 8)
+    monkeypatch.setattr(parts.queue, "gives_hints", False, raising=False)
+    assert all(0.5 < parts.claimer._seconds_to_look() <= durable_settings().POLL_SECONDS for _ in range(100))
 
 
 def test_without_a_backlog_the_best_goes_first(db: PrivateDatabase) -> None:
