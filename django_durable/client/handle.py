@@ -13,6 +13,7 @@ from ..core.payloads.codec import decode
 from ..exceptions import RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
 from ..store.database import Database
+from ..store.endings import Ending, ending_of
 from . import verbs
 from .events import EventHandle
 from .steps import StepInfo, step_info
@@ -28,6 +29,7 @@ class RunHandle(Generic[R]):
     def __init__(self, run_id: UUID, run: Run | None = None) -> None:
         self.id = run_id
         self._run = run
+        self._ending: Ending | None = None
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -126,14 +128,18 @@ class RunHandle(Generic[R]):
         )
 
     def _is_over(self) -> bool:
-        return self.refresh().status in TERMINAL
+        self._ending, self._run = ending_of(Database(), self.id), None
+        if self._ending is None:
+            raise RunNotFound(self.id)
+        return self._ending.status in TERMINAL
 
     def _outcome(self) -> R:
-        match self.status:
-            case Status.SUCCEEDED:
-                value: R = self._payload(PayloadKind.OUTPUT)
+        assert self._ending is not None  # noqa: S101  (whoever asks has waited)
+        match self._ending:
+            case Ending(Status.SUCCEEDED, output):
+                value: R = None if output is None else decode(output)
                 return value
-            case Status.CANCELLED:
+            case Ending(Status.CANCELLED):
                 raise RunCancelled(self.id, verbs.reason_of(self.id, "cancel"))
             case _:
                 raise RunFailed(self.id, self._payload(PayloadKind.ERROR) or {})

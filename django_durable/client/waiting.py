@@ -12,8 +12,10 @@ from ..core.flow.executing import is_executing
 from ..exceptions import ResultUnavailable
 from ..store.database import Database
 
-FIRST_PAUSE, LAST_PAUSE = 0.001, 0.25
-"""Seconds. A short run on an idle system is over within a few milliseconds; some ten looks later it is a long one."""
+FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.25
+"""Seconds. A short run on an idle system is over within two or three milliseconds."""
+LATE = 0.25
+"""By so much of the time that it has taken the end of a run is seen late, at most."""
 
 
 def pauses(
@@ -23,15 +25,14 @@ def pauses(
 
     ``call`` is what was called, ``instead`` what a workflow does instead, ``state`` how things stand: for the errors.
     """
-    ends = None if timeout is None else time.monotonic() + timeout
-    pause = FIRST_PAUSE
+    begun = time.monotonic()
     while not is_there():
         _refuse_to_hang(call, instead)
-        left = LAST_PAUSE if ends is None else ends - time.monotonic()
+        waited = time.monotonic() - begun
+        left = LAST_PAUSE if timeout is None else timeout - waited
         if left <= 0:
             raise TimeoutError(f"{state()} after {timeout:g} s.")
-        yield min(pause, left)
-        pause = min(pause * 1.5, LAST_PAUSE)
+        yield min(max(FIRST_PAUSE, LATE * waited), LAST_PAUSE, left)
 
 
 def _refuse_to_hang(call: str, instead: str) -> None:

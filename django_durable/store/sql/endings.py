@@ -1,0 +1,11 @@
+"""How runs end, for who looks on."""
+
+from __future__ import annotations
+
+
+def ending() -> str:
+    """The status of a run, and what it has returned."""
+    return """
+        SELECT r.status, CASE WHEN r.status = 'succeeded' THEN (
+            SELECT p.data FROM django_durable_payload p WHERE p.run_id = r.id AND p.kind = 'output') END
+        FROM django_durable_run r WHERE r.id = %(id)s"""
