@@ -45,6 +45,9 @@ def cut(run_id: UUID, entries: Iterable[Entry], from_step: str) -> list[Entry]:
     later -= {path for path in later if journal[path].seq < begins and _was_left_behind(before, path)}
     for path, inside in _cut_through(before, later, from_step).items():
         before[path] = _reopened(run_id, from_step, journal, before, path, inside)
+    for path, entry in list(before.items()):
+        if entry.kind == Kind.MAP and entry.status not in SETTLED:
+            before[path] = _without_children(before, entry)
     for path in _free_again(journal, before) & before.keys():
         before[path] = replace(before[path], undo=True)
     return [*_to_be_done_again(journal, before).values()]
@@ -137,7 +140,7 @@ def _reopened(
     entry = replace(before[path], status=EntryStatus.OPEN, error=None, wake_at=None)
     match entry.kind:
         case Kind.MAP:
-            return replace(entry, value=with_only(cast(str, entry.value), _numbers(path, before)))
+            return _without_children(before, entry)
         case Kind.LOOP:
             turn = min(_numbers(path, inside), default=0)
             value = _state(journal, before, path, turn, is_around=from_step.startswith(f"{path}["))
@@ -147,6 +150,13 @@ def _reopened(
             return replace(entry, value=value)
         case _:
             return replace(entry, value=None)
+
+
+def _without_children(before: Mapping[str, Entry], map_: Entry) -> Entry:
+    """A map that was under way, of which the fork has those items that came to an end: children belong to their run."""
+    value = with_only(cast(str, map_.value), _numbers(map_.path, before))
+    status = map_.status if map_.status == EntryStatus.ABANDONED else EntryStatus.OPEN
+    return replace(map_, status=status, value=value)
 
 
 def _numbers(path: str, paths: Iterable[str]) -> list[int]:

@@ -6,15 +6,15 @@ scope, as an attempt would, since it is asked whether the code still fits all th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from .flow.flow import Flow
+from .flow.flow import Flow, begins_anew
 from .flow.scopes import FATAL
 from .journal.journal import Entry, Journal
 from .journal.outcomes import Blocked, Outcome, Stopped
-from .journal.paths import above, scopes_of
+from .journal.paths import scopes_of
 from .journal.states import UNNAMED, EntryStatus, Kind
 from .kinds.loops import present_turn
 from .names import ON_FAILURE
@@ -48,7 +48,7 @@ class Trail:
 class Probe(Flow):
     """A flow for replay only. Its parts share its trail: what they saw is not lost where a line ends in the middle."""
 
-    __slots__ = ("_entry", "_kind", "_path", "trail")
+    __slots__ = ("_entry", "_is_known", "_kind", "_path", "trail")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,6 +58,7 @@ class Probe(Flow):
         self.is_replaying = True
         self._path, self._kind = "", Kind.STEP
         self._entry: Entry | None = None
+        self._is_known = False
 
     def part(self, path: str) -> Probe:
         return Probe(self.run, self.journal, self.lease, self.step_retry, self.random, f"{path}/", self)
@@ -67,6 +68,7 @@ class Probe(Flow):
         if self.trail.blocked is None and self.trail.fault is None:
             self.trail.path = path
         known = self.journal.find(path)
+        self._is_known = known is not None and known.kind == kind
         if known is not None and (known.is_anew or (known.status in UNDECIDED and known.error is not None)):
             self.trail.retried[path] = known
         self._entry = super().find(path, kind)
@@ -80,7 +82,7 @@ class Probe(Flow):
             return
         if self._entry is not None and self._entry.status == EntryStatus.WAITING:
             self.suspend(self._entry)
-        if self._entry is None:
+        if self._entry is None and not self._is_known:
             self.trail.news.append((self._path, self._kind))
         self.end(Stopped())
 
@@ -100,6 +102,7 @@ class Probe(Flow):
         turns = dict(_loops_under_way(self.journal.under(""), seen))
         # A loop passes by its turns, those to come too; here the present one is looked at.
         seen -= turns.keys()
+        retried = _first_retried(self.trail.retried.values())
         return [
             entry.path
             for entry in self.journal.under("")
@@ -108,20 +111,44 @@ class Probe(Flow):
             and entry.path != ON_FAILURE
             and not {entry.path, *scopes_of(entry.path)} & seen
             and not any(_is_before(entry.path, loop, turn) for loop, turn in turns.items())
-            and not any(self._is_behind(entry, retried) for retried in self.trail.retried.values())
+            and not begins_anew(entry)
+            and not self._is_behind(entry, retried)
         ]
 
-    def _is_behind(self, entry: Entry, before: Entry) -> bool:
-        """Whether the code comes to ``entry`` only after ``before``, and not beside it in another branch."""
-        if entry.seq < before.seq:
-            return False
-        inmost = max(set(above(entry.path)) & set(above(before.path)), key=len, default="")
-        scope = self.journal.find(inmost)
-        return scope is None or scope.kind not in (Kind.JOIN, Kind.RACE)
+    def _is_behind(self, entry: Entry, retried: Mapping[str, Sequence[tuple[int, str]]]) -> bool:
+        """Whether the code comes to ``entry`` only after one of those that are tried again, and not beside it: the
+        inmost scope around both tells."""
+        return any(
+            any(seq <= entry.seq and way != own for seq, way in retried[scope]) and not self._has_branches(scope)
+            for scope, own in _ways(entry.path)
+            if scope in retried
+        )
+
+    def _has_branches(self, scope: str) -> bool:
+        entry = self.journal.find(scope[:-1]) if scope.endswith("/") else None
+        return entry is not None and entry.kind in (Kind.JOIN, Kind.RACE)
 
 
 def _paths(journal: Journal) -> frozenset[str]:
     return frozenset(entry.path for entry in journal.under(""))
+
+
+def _ways(path: str) -> list[tuple[str, str]]:
+    """The scopes around ``path``, the outermost (the run) first, and by which one in there it goes on."""
+    scopes = ["", *scopes_of(path)]
+    return list(zip(scopes, [*scopes[1:], path], strict=True))
+
+
+def _first_retried(entries: Iterable[Entry]) -> dict[str, list[tuple[int, str]]]:
+    """Of those in each scope the first, and the first that goes another way in there: of any number no others matter to
+    who asks whether one came before."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.seq):
+        for scope, way in _ways(entry.path):
+            first = found.setdefault(scope, [])
+            if not first or (len(first) == 1 and first[0][1] != way):
+                first.append((entry.seq, way))
+    return found
 
 
 def _loops_under_way(entries: Iterable[Entry], seen: Set[str]) -> Iterator[tuple[str, int]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
+from operator import or_
 from typing import cast
 from uuid import UUID
 
@@ -32,6 +34,8 @@ REPLACED = ""
 CONTAINERS = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
 Place = tuple[UUID, str]
 """Run and path."""
+PLACES_MAX = 10_000
+"""Places that one statement asks for."""
 
 
 def make_room(db: Database, runs: Sequence[Run]) -> None:
@@ -41,14 +45,25 @@ def make_room(db: Database, runs: Sequence[Run]) -> None:
     journal = JournalEntry.objects.using(db.alias).filter(run_id__in=[run.pk for run in runs])
     culprits = _within_reach(journal, _culprits(db, failed))
     journal.filter(status=EntryStatus.RETRYING).update(wake_at=None)
-    blamed = journal.filter(pk__in=list(culprits), status=EntryStatus.FAILED)
-    blamed.filter(kind=Kind.STEP).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
-    _begin_anew(blamed.filter(kind__in=[Kind.POLL, Kind.EVENT]))
+    for blamed in _at(journal.filter(status=EntryStatus.FAILED), culprits):
+        _begin_anew(blamed.filter(kind__in=[Kind.POLL, Kind.EVENT]))
+        blamed.filter(kind=Kind.STEP).update(status=EntryStatus.RETRYING, attempts=0, wake_at=None, finished_at=None)
     journal.filter(run_id__in=failed, path=ON_FAILURE).delete()
     _do_undone_again(journal)
     _go_in_again(journal, culprits)
     _count_turns_anew(journal, culprits)
     _begin_items_anew(journal, _forget_children(db, runs, culprits))
+
+
+def _at(journal: QuerySet[JournalEntry], places: Iterable[Place]) -> Iterator[QuerySet[JournalEntry]]:
+    """The entries at these places, as few statements ask for them: SQLite bounds how many conditions are joined by OR
+    (one for each run, not for each place), and how many values there are."""
+    some = list(places)
+    for start in range(0, len(some), PLACES_MAX):
+        paths: dict[UUID, list[str]] = defaultdict(list)
+        for run_id, path in some[start : start + PLACES_MAX]:
+            paths[run_id].append(path)
+        yield journal.filter(reduce(or_, (Q(run_id=run_id, path__in=of_run) for run_id, of_run in paths.items())))
 
 
 def _begin_anew(entries: QuerySet[JournalEntry]) -> None:
@@ -79,12 +94,12 @@ def _do_undone_again(journal: QuerySet[JournalEntry]) -> None:
     undos = journal.filter(kind=Kind.UNDO)
     undone = set(undos.filter(status=EntryStatus.SUCCEEDED).values_list("run_id", "path"))
     undone -= _lost_races(journal, undone)
-    steps = journal.filter(pk__in=[(run_id, path.removesuffix(UNDO)) for run_id, path in undone])
-    # The row stays, with its place in the order, and with its value: whoever looks for what there is to undo, before
-    # the step is done again, comes past it to what could not be undone.
-    steps.update(status=EntryStatus.RETRYING, attempts=0, undo=False, wake_at=None, finished_at=None)
-    again = undos.filter(pk__in=list(undone))
-    again.update(status=EntryStatus.OPEN, attempts=0, value=None, wake_at=None, finished_at=None)
+    for steps in _at(journal, [(run_id, path.removesuffix(UNDO)) for run_id, path in undone]):
+        # The row stays, with its place in the order, and with its value: whoever looks for what there is to undo,
+        # before the step is done again, comes past it to what could not be undone.
+        steps.update(status=EntryStatus.RETRYING, attempts=0, undo=False, wake_at=None, finished_at=None)
+    for again in _at(undos, undone):
+        again.update(status=EntryStatus.OPEN, attempts=0, value=None, wake_at=None, finished_at=None)
     undos.exclude(status__in=[EntryStatus.OPEN, EntryStatus.SUCCEEDED]).delete()
 
 
@@ -103,10 +118,10 @@ def _lost_races(journal: QuerySet[JournalEntry], undone: Iterable[Place]) -> set
 def _within_reach(journal: QuerySet[JournalEntry], culprits: set[Place]) -> set[Place]:
     """Those of them that the code comes to again, now that the scopes are open which had told of them as data."""
     ways = {(run_id, way) for run_id, path in culprits for way in ways_to(path)}
-    rows = journal.filter(pk__in=list(ways), kind__in=CONTAINERS) if ways else journal.none()
     known: dict[UUID, dict[str, Entry]] = defaultdict(dict)
-    for run_id, path, kind, status, value in rows.values_list("run_id", "path", "kind", "status", "value"):
-        known[run_id][path] = Entry(path, Kind(kind), EntryStatus(status), value=value)
+    for scopes in _at(journal.filter(kind__in=CONTAINERS), ways):
+        for run_id, path, kind, status, value in scopes.values_list("run_id", "path", "kind", "status", "value"):
+            known[run_id][path] = Entry(path, Kind(kind), EntryStatus(status), value=value)
     return {place for place in culprits if _is_opened(journal, place, known[place[0]].get)}
 
 
@@ -128,16 +143,17 @@ def _is_opened(journal: QuerySet[JournalEntry], place: Place, find: Find) -> boo
 def _go_in_again(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
     """A scope that failed with what lies in it is gone through once more: what succeeded there is not repeated."""
     ways = {(run_id, way) for run_id, path in culprits for way in (path, *above(path))}
-    failed = journal.filter(pk__in=list(ways), status=EntryStatus.FAILED, kind__in=CONTAINERS)
-    # As with ``_begin_anew``, where going through it again would not tell.
-    failed.filter(kind__in=[Kind.LOOP, Kind.MAP]).update(status=EntryStatus.OPEN, finished_at=None)
-    failed.update(status=EntryStatus.OPEN, error=None, finished_at=None)
+    for failed in _at(journal.filter(status=EntryStatus.FAILED, kind__in=CONTAINERS), ways):
+        # As with ``_begin_anew``, where going through it again would not tell.
+        failed.filter(kind__in=[Kind.LOOP, Kind.MAP]).update(status=EntryStatus.OPEN, finished_at=None)
+        failed.update(status=EntryStatus.OPEN, error=None, finished_at=None)
 
 
 def _count_turns_anew(journal: QuerySet[JournalEntry], culprits: set[Place]) -> None:
     """A loop that came to its limit may take as many turns again."""
-    loops = journal.filter(pk__in=list(culprits), kind=Kind.LOOP, status=EntryStatus.OPEN, value__isnull=False)
-    for run_id, path, value in list(loops.values_list("run_id", "path", "value")):
+    limited = journal.filter(kind=Kind.LOOP, status=EntryStatus.OPEN, value__isnull=False)
+    loops = [row for some in _at(limited, culprits) for row in some.values_list("run_id", "path", "value")]
+    for run_id, path, value in loops:
         # One damaged row must not keep the whole batch from going on: its run says so when it is worked on.
         with suppress(PayloadUndecodable):
             journal.filter(run_id=run_id, path=path).update(value=limited_anew(cast(str, value)))
@@ -162,8 +178,9 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place])
     if not open_places and not maps:
         return set()
     within = Q(parent_path__in={path for _, path in open_places})
-    for _, path in maps:
-        within |= Q(parent_path__startswith=f"{path}[")
+    if maps:
+        # Items of these and others, of which ``is_replaced`` has the say: one condition, however many maps there are.
+        within |= Q(parent_path__endswith="]")
     children = Run.objects.filter(
         within, parent_id__in=list(ended), status__in=[Status.FAILED, Status.CANCELLED]
     ).exclude(pk__in=[run.pk for run in parents])
@@ -181,11 +198,13 @@ def _forget_children(db: Database, parents: Sequence[Run], culprits: set[Place])
     # Retention may have removed the child that failed: its parent starts another all the same.
     places = {at for at in culprits if seen.get(at) == EntryStatus.FAILED}
     places |= {(child.parent_id, child.parent_path) for child in replaced if child.parent_id is not None}
-    forgotten = entries.filter(pk__in=list(places), kind=Kind.CHILD)
+    forgotten = entries.filter(kind=Kind.CHILD)
     # What the items of a map had come to, the map itself says.
-    alone = forgotten.filter(pk__in=[at for at in places if _map_at(at) not in maps])
-    _begin_anew(alone.filter(status=EntryStatus.FAILED))
-    forgotten.exclude(status=EntryStatus.RETRYING).delete()
+    for alone in _at(forgotten, [at for at in places if _map_at(at) not in maps]):
+        # One that was begun anew and waits has come to nothing since.
+        _begin_anew(alone.filter(Q(status=EntryStatus.FAILED) | Q(error__isnull=False)))
+    for gone in _at(forgotten.exclude(status=EntryStatus.RETRYING), places):
+        gone.delete()
     change(db, replaced, parent_path=REPLACED)
     return places
 
@@ -210,8 +229,9 @@ def _begin_items_anew(journal: QuerySet[JournalEntry], places: Iterable[Place]) 
         index = path[len(map_of(path)) + 1 : -1]
         if index.isdecimal():
             items[_map_at((run_id, path))].add(int(index))
-    maps = journal.filter(pk__in=list(items), kind=Kind.MAP).exclude(status=EntryStatus.SUCCEEDED)
-    for run_id, path, value in list(maps.values_list("run_id", "path", "value")):
+    unsettled = journal.filter(kind=Kind.MAP).exclude(status=EntryStatus.SUCCEEDED)
+    maps = [row for some in _at(unsettled, items) for row in some.values_list("run_id", "path", "value")]
+    for run_id, path, value in maps:
         journal.filter(run_id=run_id, path=path).update(
             status=EntryStatus.OPEN,
             value=started_anew(cast(str, value), items[run_id, path]),

@@ -441,6 +441,37 @@ def test_a_map_of_children_starts_the_item_and_those_after_it() -> None:
     assert list(paths) == ["all[1]", "all[2]", "one"]
 
 
+@durable_workflow(name="forking.map_beside", **OPTIONS)
+def map_beside(ctx: Context, most: int | None) -> Any:
+    def near(ctx: Context) -> Any:
+        return ctx.map("m", child, ["p", "waits"], max_parallel=most)
+
+    def far(ctx: Context) -> Any:
+        ctx.sleep("nap", 1)
+        return ctx.step("x", work, "x")
+
+    return ctx.join("both", {"near": near, "far": far})
+
+
+@pytest.mark.parametrize("status", [EntryStatus.WAITING, EntryStatus.OPEN, EntryStatus.ABANDONED])
+@pytest.mark.parametrize("most", [None, 1])
+def test_a_map_whose_children_were_under_way_starts_others_for_them(most: int | None, status: str) -> None:
+    """Nothing of it came later: the old run's own children are its own."""
+    with travel() as clock:
+        run = map_beside.enqueue(most)
+        run_until_idle()
+        clock.advance(seconds=2)
+        run_until_idle()
+        assert "both/far/x" in statuses(run)
+        JournalEntry.objects.filter(run_id=run.id, path="both/near/m").update(status=status)
+        new = forked(run, "both/far/x")
+        assert (calls[0], new.refresh().status) == ("x", Status.WAITING), new.why()
+        [waits] = Run.objects.live().filter(parent_id=new.id)
+        get_run(waits.pk).send_event("go")
+        run_until_idle()
+    assert new.result(timeout=0)["near"][1].startswith("waits")
+
+
 @durable_workflow(name="forking.events", **OPTIONS)
 def events(ctx: Context) -> Any:
     return [ctx.wait_for_event("a").payload, ctx.step("b", work, "b"), ctx.wait_for_event("c").payload]

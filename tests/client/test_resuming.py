@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 import django_durable
 from django_durable import PENDING, Break, Context, Continue, Retry, durable_workflow
 from django_durable.client.handle import RunHandle
-from django_durable.core.journal.states import Status
-from django_durable.models import JournalEntry, Run
+from django_durable.core.journal.states import EntryStatus, PayloadKind, Status
+from django_durable.models import JournalEntry, Payload, Run
+from django_durable.store import anew
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle, travel
 from django_durable.testing.attempting import next_turn
@@ -250,6 +255,97 @@ def test_a_wait_that_was_out_of_time_begins_anew() -> None:
     run.send_event("word", "late")
     run_until_idle()
     assert run.result(timeout=0) == "late"
+
+
+CHANGED = {
+    "poll": lambda ctx: ctx.poll("at", look, every=60, timeout=100),
+    "event": lambda ctx: ctx.wait_for_event("at", timeout=60),
+    "child": lambda ctx: ctx.run_workflow("at", child, "at"),
+}
+is_new: list[str] = []
+
+
+@durable_workflow(name="resuming.changed", **OPTIONS)
+def changed(ctx: Context, how: str) -> Any:
+    if is_new == ["another kind"]:
+        done = [ctx.step("at", work, "other")]
+    elif is_new == ["a version"] and ctx.version("since", 2) == 2:
+        done = [ctx.step("other", work, "other")]
+    elif is_new == ["gone"]:
+        done = ["other"]
+    else:
+        done = [CHANGED[how](ctx)]
+    ctx.sleep("nap", 60)
+    return [*done, ctx.step("last", work, "last")]
+
+
+@pytest.mark.parametrize("new", ["another kind", "a version", "gone"])
+@pytest.mark.parametrize("how", CHANGED)
+def test_code_that_was_changed_need_not_come_to_what_would_begin_anew(how: str, new: str) -> None:
+    broken.update({"look", "at"})
+    is_new.clear()
+    run = failed(changed, how)
+    is_new.append(new)
+    run.resume()
+    call_command("durable_replay", str(run.id))
+    run_until_idle(skip_waits=True)
+    assert run.result(timeout=0) == ["other", "last"]
+    assert not Payload.objects.filter(run_id=run.id, kind=PayloadKind.MISSED).exists()
+    order = JournalEntry.objects.filter(run_id=run.id).exclude(status="abandoned").order_by("seq")
+    assert list(order.values_list("kind", flat=True))[-3:] == (["step"] if new != "gone" else []) + ["sleep", "step"]
+
+
+@durable_workflow(name="resuming.many", **OPTIONS)
+def many(ctx: Context, how: str, count: int) -> Any:
+    broken.add("all")
+    if how == "map of children":
+        return ctx.map("rows", child, ["all"] * count)
+    if how == "join":
+        return ctx.join("rows", {str(n): lambda ctx: ctx.step("s", work, "all") for n in range(count)})
+    for n in range(count):
+        ctx.step("s", work, "s", key=n, compensate=undo)
+    return ctx.step("last", work, "all")
+
+
+@pytest.mark.parametrize("how", ["map of children", "join", "undone"])
+def test_a_thousand_are_opened_again_at_once(how: str) -> None:
+    """More than SQLite takes of them one by one in a statement; PostgreSQL minds no number, and takes seconds for it."""
+    count = 1001 if connection.vendor == "sqlite" else 61
+    run = failed(many, how, count)
+    with CaptureQueriesContext(connection) as statements:
+        run.resume()
+    assert run.refresh().status == Status.QUEUED
+    assert len(statements) < 60
+    journal = JournalEntry.objects.filter(run_id=run.id)
+    assert not journal.filter(status=EntryStatus.FAILED).exists()
+    if how == "map of children":
+        assert [journal.count(), Run.objects.filter(parent_id=run.id).exclude(parent_path="").count()] == [1, 0]
+    else:
+        assert journal.filter(status=EntryStatus.RETRYING).count() == count + (how == "undone")
+
+
+def test_they_are_opened_however_many_statements_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anew, "PLACES_MAX", 2)
+    run = failed(many, "undone", 5)
+    run.resume()
+    assert JournalEntry.objects.filter(run_id=run.id, status=EntryStatus.RETRYING).count() == 6
+    assert JournalEntry.objects.filter(run_id=run.id, status=EntryStatus.OPEN).count() == 5
+
+
+def test_what_has_the_same_path_in_another_run_stays() -> None:
+    broken.update({"p", "q", "x"})
+    first, second = mapped.enqueue(), twice.enqueue()
+    run_until_idle()
+    assert django_durable.resume_runs([first, second]) == 2
+    opened = JournalEntry.objects.filter(status=EntryStatus.RETRYING).values_list("run_id", "path")
+    assert set(opened) == {(first.id, "rows[0]"), (first.id, "rows[1]"), (second.id, "s")}
+
+
+@durable_workflow(name="resuming.twice", **OPTIONS)
+def twice(ctx: Context) -> Any:
+    with suppress(django_durable.exceptions.JoinError):
+        ctx.map("rows", work, ["p", "q"])
+    ctx.step("s", work, "x")
 
 
 # --- what was undone -----------------------------------------------------------------------------

@@ -78,6 +78,7 @@ def test_a_child_that_was_cancelled_with_its_parent_is_started_anew_with_it() ->
     run_until_idle()
     assert (run.refresh().status, old.refresh().status) == (Status.CANCELLED, Status.CANCELLED)
     run.resume()
+    assert run.steps() == []
     run_until_idle()
     [new] = Run.objects.filter(parent_id=run.id, parent_path="order")
     assert (run.refresh().status, old.refresh().status, new.status) == ("waiting", "cancelled", "waiting")

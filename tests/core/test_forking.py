@@ -99,3 +99,20 @@ def test_a_race_whose_winner_s_value_nobody_can_read_is_taken_over_as_it_is() ->
     unknown = '["winner",{"$":"@of.another.release","v":1}]'
     entries = journal(("any", Kind.RACE, unknown), ("on", Kind.STEP, "1"), ("any/loser/held", Kind.STEP, "1"))
     assert kept(entries, "on") == {"any": (DONE, unknown)}
+
+
+def test_a_map_that_was_under_way_knows_the_ends_of_children_that_came_before_and_of_no_others() -> None:
+    progress = '{"started":3,"count":4}'
+    entries = journal(
+        ("over", Kind.MAP, progress),
+        ("m", Kind.MAP, progress),
+        ("m[1]", Kind.CHILD, "1"),
+        ("any", Kind.RACE, '["winner",1]'),
+        ("any/loser/m", Kind.MAP, progress),
+        ("on", Kind.STEP, "1"),
+    )
+    entries[1].status, entries[4].status = EntryStatus.WAITING, EntryStatus.ABANDONED
+    begun = kept(entries, "on")
+    assert begun["m"] == (OPEN, '{"started":2,"count":4,"again":[0]}')
+    assert begun["over"] == (DONE, progress)
+    assert begun["any/loser/m"][0] == EntryStatus.ABANDONED

@@ -12,8 +12,8 @@ import pytest
 
 from django_durable import PENDING, AsyncContext, Break, Context, Continue
 from django_durable.client.recorded import Recorded
-from django_durable.core.journal.journal import Entry
-from django_durable.core.journal.outcomes import Completed, Outcome, Suspended
+from django_durable.core.journal.journal import TIMED_OUT, Entry
+from django_durable.core.journal.outcomes import Completed, Failed, Outcome, Suspended
 from django_durable.core.journal.states import EntryStatus, Kind, Phase
 from django_durable.core.payloads.codec import encode
 from django_durable.executor.replaying import Divergence, Reason, replay
@@ -481,9 +481,10 @@ def test_a_new_call_of_one_branch_is_no_excuse_for_another() -> None:
     assert found is not None and (found.reason, found.path) == (Reason.UNVISITED, "both/near/first")
 
 
-def test_a_retry_of_one_branch_is_no_excuse_for_another() -> None:
+@pytest.mark.parametrize("together", ["join", "race"])
+def test_a_retry_of_one_branch_is_no_excuse_for_another(together: str) -> None:
     def run(near: Callable[[Context], Any]) -> Callable[[Context], Any]:
-        return lambda ctx: ctx.join("both", {"far": branch("far"), "near": near})
+        return lambda ctx: getattr(ctx, together)("both", {"far": branch("far", waits=True), "near": near})
 
     world = waiting(run(branch("near", waits=True)))
     again = replace(world.entries["both/far/first"], status=EntryStatus.RETRYING, error=encode({}), value=None)
@@ -492,6 +493,55 @@ def test_a_retry_of_one_branch_is_no_excuse_for_another() -> None:
     assert replayed(world, run(branch("near", waits=True))) is None
     found = replayed(world, run(lambda ctx: ctx.wait_for_event("near")))
     assert found is not None and (found.reason, found.path) == (Reason.UNVISITED, "both/near/first")
+
+
+def resumed(code: Callable[[Context], Any], *paths: str) -> World:
+    """As a run that failed for what is at ``paths`` has its journal once it is resumed."""
+    world = World(step_retry=AT_ONCE)
+    assert isinstance(world.run(code), Failed)
+    for path in paths:
+        entry = world.entries[path]
+        error = TIMED_OUT if entry.error is None else entry.error
+        world.entries[path] = replace(entry, status=EntryStatus.RETRYING, attempts=0, error=error, wake_at=None)
+    return world
+
+
+@pytest.mark.parametrize("how", ["poll", "event", "step"])
+def test_what_is_to_be_tried_again_is_no_excuse_for_what_came_before_it_and_no_new_call(how: str) -> None:
+    def asked(ctx: Context) -> None:
+        match how:
+            case "poll":
+                ctx.poll("at", lambda: PENDING, every=1, timeout=1)
+            case "event":
+                ctx.wait_for_event("at", timeout=1)
+            case _:
+                ctx.step("at", refuse)
+
+    def code(ctx: Context) -> None:
+        ctx.step("before", lambda: 1)
+        try:
+            asked(ctx)
+        except Exception as error:
+            ctx.step("behind", lambda: 1)
+            raise LookupError from error
+
+    world = resumed(code, "at")
+    assert replayed(world, code) is None
+    found = replayed(world, asked)
+    assert found is not None and (found.reason, found.path) == (Reason.UNVISITED, "before")
+    assert "comes to a rest at 'at' without having come by 'before', which" in found.text
+
+
+def test_what_takes_the_place_of_what_would_begin_anew_is_a_new_call() -> None:
+    def code(ctx: Context) -> None:
+        ctx.step("before", lambda: 1)
+        ctx.poll("at", lambda: PENDING, every=1, timeout=1)
+
+    world = resumed(code, "at")
+    assert replayed(world, lambda ctx: [ctx.step("before", forbidden), ctx.step("at", forbidden)]) is None
+    found = replayed(world, lambda ctx: ctx.step("at", forbidden))
+    assert found is not None and (found.reason, found.path) == (Reason.NEW_CALL, "at")
+    assert "the new step 'at'" in found.text
 
 
 def test_the_present_turn_of_a_loop_is_looked_at() -> None:

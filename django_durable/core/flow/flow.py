@@ -35,11 +35,16 @@ from .losers import Losers
 from .redoing import Redoing
 from .run_info import RunInfo
 from .stepping import running_step
-from .undoing import Undo
+from .undoing import UNDO, Undo
 
 BEGUN = (EntryStatus.OPEN, EntryStatus.WAITING)
 ANEW = (Kind.POLL, Kind.EVENT, Kind.CHILD)
 """Kinds that begin as if for the first time when a resume has opened them: with a deadline or a child of that time."""
+
+
+def begins_anew(entry: Entry) -> bool:
+    """Whether the journal has ``entry`` for those only who look for what there is to undo."""
+    return entry.is_anew and entry.kind in ANEW
 
 
 class Flow:
@@ -185,19 +190,34 @@ class Flow:
             # What comes after a wait is new, although the wait itself was journaled.
             self.is_replaying = self.is_looking
         if entry.kind != kind:
-            text = f"{path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
-            self.end(Blocked(BlockReason.DIVERGED, text))
+            self._require_anew(entry, kind)
+            return None
         if self.looking is not None:
-            entry = self._as_before(entry)
+            entry = self._as_before(self.looking, entry)
         elif entry.is_anew and kind in ANEW:
             return None
         return self._taken_up(entry) if entry.status == EntryStatus.ABANDONED else entry
 
-    def _as_before(self, entry: Entry) -> Entry:
+    def _require_anew(self, entry: Entry, kind: Kind) -> None:
+        """The code asks for another ``kind``: of what is to begin as if for the first time nothing is in its way."""
+        if not begins_anew(entry):
+            text = f"{entry.path!r} is a {entry.kind} in the journal, but the code now asks for a {kind}."
+            self.end(Blocked(BlockReason.DIVERGED, text))
+        self.forget([entry.path])
+
+    def _as_before(self, looking: Looking, entry: Entry) -> Entry:
+        if entry.status == EntryStatus.FAILED and entry.value is not None and self._is_before_undoing(looking, entry):
+            return replace(entry, status=EntryStatus.SUCCEEDED)
         before = as_before(entry)
         if before.status == EntryStatus.FAILED != entry.status:
-            self.require_way()
+            self._pass_by(looking, is_known=True)
         return before
+
+    def _is_before_undoing(self, looking: Looking, entry: Entry) -> bool:
+        """Whether what lies ahead was done before ``entry`` was undone, to be done again, which failed then."""
+        undo = self.journal.find(entry.path + UNDO)
+        ahead = (self.journal.find(path) for path in looking.ahead)
+        return undo is not None and any(step is not None and step.seq < undo.seq for step in ahead)
 
     def _taken_up(self, entry: Entry) -> Entry:
         """Changed code had passed this wait by, and this code waits for it again: from when it first did."""
@@ -215,8 +235,8 @@ class Flow:
 
     def unvisited(self, scope: str = "") -> list[str]:
         """What is journaled in ``scope`` and this replay did not come to: the code went another way before."""
-        entries = self.journal.under(scope)
-        return [entry.path for entry in entries if entry.kind not in UNNAMED and not self.has_seen(entry.path)]
+        entries = [entry for entry in self.journal.under(scope) if entry.kind not in UNNAMED and not begins_anew(entry)]
+        return [entry.path for entry in entries if not self.has_seen(entry.path)]
 
     def encode(self, value: object, root: str) -> str:
         """``value`` as text within the run's limits; says in the log that it is large. Raises PayloadError."""
@@ -242,14 +262,14 @@ class Flow:
         else:
             self._pass_by(self.looking)
 
-    def _pass_by(self, looking: Looking) -> None:
-        if not looking.may_pass():
+    def _pass_by(self, looking: Looking, *, is_known: bool = False) -> None:
+        if not (looking.is_ahead if is_known else looking.may_pass()):
             self.end(Stopped())
 
     def record(self, entry: Entry) -> None:
         """Journal ``entry`` with the next commit. A line that only looks goes on without, or ends."""
         if self.looking is not None:
-            self._pass_by(self.looking)
+            self._pass_by(self.looking, is_known=self.journal.find(entry.path) is not None)
             return
         if entry.status in BEGUN and entry.error is None:
             self._keep_error(entry)

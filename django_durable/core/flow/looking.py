@@ -9,18 +9,17 @@ which the call had before the resume. It ends where only the outside knows the v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..journal.journal import TIMED_OUT, Entry
 from ..journal.states import EntryStatus, Kind
 
 DECIDED = (EntryStatus.SUCCEEDED, EntryStatus.FAILED)
-GONE_THROUGH = (Kind.JOIN, Kind.RACE, Kind.BLOCK, Kind.LOOP)
-"""Scopes with code of the workflow's own: what they come to shows when that is gone through."""
 
 PASSED_MAX = 1000
-"""Calls that one look goes on without. Code that waits for the time to come makes calls without end."""
+"""Calls that the journal has nothing of, and that one look goes on without. Code that waits for the time to come makes
+them without end."""
 
 
 @dataclass(slots=True)
@@ -41,16 +40,17 @@ class Looking:
     def __init__(self, owed: Iterable[str] = (), scope: str = "", way: _Way | None = None) -> None:
         self._way = way or _Way(set(owed))
         self._scope = scope
-        self._beside: tuple[str, str] | None = None
-        """The scope of the branches around this line, and that of its own: what is in the others it never comes to."""
+        self._beside: tuple[tuple[str, str], ...] = ()
+        """The scope of the branches around this line, and that of its own, for each that it is in: what is in the
+        others it never comes to."""
 
     def within(self, scope: str) -> Looking:
         """For a scope that is over: what comes after it does not depend on how far its code is looked through."""
-        return self._copy(scope, None)
+        return self._copy(scope, ())
 
     def beside(self, scopes: str, scope: str) -> Looking:
         """For a branch in ``scope``, one of those in ``scopes``, whose end decides how it goes on after them."""
-        return self._copy(self._scope, (scopes, scope))
+        return self._copy(self._scope, (*self._beside, (scopes, scope)))
 
     def come_to(self, path: str) -> None:
         self._way.owed.discard(path)
@@ -64,7 +64,12 @@ class Looking:
     @property
     def is_ahead(self) -> bool:
         """Whether something that is to be undone lies ahead."""
-        return any(path.startswith(self._scope) and not self._is_beside(path) for path in self._way.owed)
+        return any(self.ahead)
+
+    @property
+    def ahead(self) -> Iterator[str]:
+        """The steps that are to be undone and lie ahead."""
+        return (path for path in self._way.owed if path.startswith(self._scope) and not self._is_beside(path))
 
     def may_pass(self) -> bool:
         """Whether a line goes on without a call that the journal has nothing of."""
@@ -72,9 +77,9 @@ class Looking:
         return self._way.passed <= PASSED_MAX and self.is_ahead
 
     def _is_beside(self, path: str) -> bool:
-        return self._beside is not None and path.startswith(self._beside[0]) and not path.startswith(self._beside[1])
+        return any(path.startswith(scopes) and not path.startswith(own) for scopes, own in self._beside)
 
-    def _copy(self, scope: str, beside: tuple[str, str] | None) -> Looking:
+    def _copy(self, scope: str, beside: tuple[tuple[str, str], ...]) -> Looking:
         other = Looking(scope=scope, way=self._way)
         other._beside = beside
         return other
@@ -82,7 +87,8 @@ class Looking:
 
 def as_before(entry: Entry) -> Entry:
     """``entry`` with what it had come to before it was to be tried again: what comes after it was built on that."""
-    if entry.status in DECIDED or entry.kind in GONE_THROUGH:
+    if entry.status in DECIDED or entry.kind == Kind.LOOP:
+        # What a loop comes to shows when its turns are gone through, as with all other scopes: these keep no error.
         return entry
     if entry.kind == Kind.STEP and entry.value is not None:
         # It was undone, to be done again.

@@ -74,6 +74,6 @@ def _start(flow: Flow, path: str, make: MakeRun) -> UUID:
 def ended(entry: Entry, state: ChildState) -> Entry:
     """``entry`` once its child has come to ``state``, which is terminal."""
     if state.status == Status.SUCCEEDED:
-        return replace(entry, status=EntryStatus.SUCCEEDED, value=state.output)
+        return replace(entry, status=EntryStatus.SUCCEEDED, value=state.output, error=None)
     error = decode(state.error) if state.error else {"type": "RunCancelled", "message": "the child was cancelled"}
     return replace(entry, status=EntryStatus.FAILED, error=encode([str(state.status), error]))

@@ -160,7 +160,7 @@ def wait_for_event(
     entry = _waiting(flow, path, entry, [event], patience)
     # A new wait suspends even with a time-out of 0: an event that came after the claim is seen only by the next one.
     if _is_over(flow, entry):
-        flow.record(replace(entry, status=EntryStatus.FAILED))
+        flow.record(replace(entry, status=EntryStatus.FAILED, error=None))
         yield Persist()
         return _timed_out(path, event, default)
     flow.suspend(entry)
@@ -240,7 +240,7 @@ def wait_for_events(
         entry = _take(flow, _waiting(flow, path, entry, names, patience), names, count)
         if len(_taken(entry)) < count and not _is_over(flow, entry):
             flow.suspend(entry)
-        entry = replace(entry, status=EntryStatus.SUCCEEDED, value=entry.value or "[]")
+        entry = replace(entry, status=EntryStatus.SUCCEEDED, value=entry.value or "[]", error=None)
         flow.record(entry)
         yield LAST
     return [_event(flow, _place(path, number), value) for number, value in enumerate(_taken(entry))]

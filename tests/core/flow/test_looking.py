@@ -10,11 +10,13 @@ import pytest
 
 from django_durable.core.context import Context
 from django_durable.core.flow.looking import PASSED_MAX
+from django_durable.core.journal.journal import TIMED_OUT
 from django_durable.core.journal.outcomes import Blocked, Failed, Suspended
-from django_durable.core.journal.states import EntryStatus
+from django_durable.core.journal.states import EntryStatus, Kind
 from django_durable.core.kinds.loops import Break, Continue
+from django_durable.core.kinds.polls import PENDING
 from django_durable.core.payloads.codec import encode
-from django_durable.exceptions import RaceError, StepFailed
+from django_durable.exceptions import PollTimeout, RaceError, StepFailed
 
 from ..driving import AT_ONCE, World
 
@@ -52,18 +54,99 @@ def test_it_ends_where_nothing_lies_ahead(log: list[str], do: Do) -> None:
     assert log == ["a", "-a"]
 
 
-def test_code_that_waits_for_the_time_to_come_does_not_keep_it_for_ever(log: list[str], do: Do) -> None:
+@pytest.mark.parametrize("call", ["sleep", "join", "race"])
+def test_code_that_waits_for_the_time_to_come_does_not_keep_it_for_ever(log: list[str], do: Do, call: str) -> None:
     world = World()
     world.attempt(lambda ctx: [do(ctx, "a"), ctx.wait_for_event("go")])
 
     def changed(ctx: Context) -> None:
         for turn in range(PASSED_MAX + 10):
-            ctx.sleep("nap", 1, key=turn)
+            getattr(ctx, call)("nap", 1 if call == "sleep" else {"a": lambda ctx: 1}, key=turn)
             log.append("turn")
 
     outcome = world.attempt(lambda ctx: world._undo(changed))
     assert isinstance(outcome, Blocked) and "'a' has to be undone" in outcome.text
     assert log.count("turn") == PASSED_MAX
+
+
+def test_calls_that_the_journal_has_are_gone_on_from_however_many_they_are(log: list[str], do: Do) -> None:
+    world = World()
+
+    def refused() -> None:
+        raise OSError
+
+    def body(ctx: Context) -> None:
+        for number in range(PASSED_MAX + 1):
+            ctx.try_step("pay", refused, key=number)
+            ctx.try_block("at", lambda ctx: 1, key=number)
+        do(ctx, "b")
+        raise ValueError
+
+    world.step_retry = AT_ONCE
+    assert isinstance(world.run(body), Failed)
+    for entry in world.entries.values():
+        if entry.kind == Kind.STEP and entry.status == EntryStatus.FAILED:
+            entry.status, entry.attempts = EntryStatus.RETRYING, 0
+        elif entry.kind == Kind.BLOCK:
+            entry.status, entry.value = EntryStatus.OPEN, None
+    assert world.undo(body) == {}
+    assert log == ["b", "-b"]
+
+
+def test_it_ends_at_what_is_to_be_decided_again_where_nothing_lies_ahead(log: list[str], do: Do) -> None:
+    world = World()
+
+    def body(ctx: Context) -> None:
+        do(ctx, "a")
+        with suppress(PollTimeout):
+            ctx.poll("at", lambda: PENDING, every=1, timeout=0.5)
+        log.append("further")
+        raise ValueError
+
+    assert isinstance(world.run(body), Failed)
+    entry = world.entries["at"]
+    entry.status, entry.attempts, entry.error = EntryStatus.RETRYING, 0, TIMED_OUT
+    assert world.undo(body) == {}
+    assert log == ["a", "further", "-a"]
+
+
+def test_it_is_told_where_the_code_came_to_last(do: Do) -> None:
+    world = World()
+    world.attempt(lambda ctx: [do(ctx, name) for name in "abc"] + [ctx.wait_for_event("never")])
+    outcome = world.attempt(lambda ctx: world._undo(lambda ctx: [do(ctx, "a"), do(ctx, "c")]))
+    assert isinstance(outcome, Blocked) and outcome.text.endswith("any more: it ends after 'c'.")
+
+
+@pytest.mark.parametrize("nests", [False, True])
+@pytest.mark.parametrize("inner", ["join", "race"])
+def test_a_branch_goes_no_further_for_what_lies_in_the_others_however_deep_it_is(
+    log: list[str], do: Do, inner: str, nests: bool
+) -> None:
+    world, changed = World(), [False]
+
+    def endless(ctx: Context) -> None:
+        ctx.loop("tick", lambda ctx, state: ctx.sleep("nap", 5))
+
+    def near(ctx: Context) -> None:
+        do(ctx, "n")
+        if nests:
+            getattr(ctx, inner)("inner", {"x": endless})
+        else:
+            endless(ctx)
+
+    def far(ctx: Context) -> None:
+        if changed[0]:
+            ctx.version("since", 2)
+        do(ctx, "a")
+        ctx.wait_for_event("never")
+
+    def body(ctx: Context) -> None:
+        ctx.join("outer", {"near": near, "far": far})
+
+    world.attempt(body)
+    changed[0] = True
+    assert world.undo(body) == {}
+    assert log == ["n", "a", "-a", "-n"]
 
 
 def test_a_branch_goes_no_further_for_what_lies_in_the_others(log: list[str], do: Do) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from django_durable.core.context import Context
+from django_durable.core.journal.journal import Entry
 from django_durable.core.journal.outcomes import Blocked, Suspended
-from django_durable.core.journal.states import UNNAMED, Kind
+from django_durable.core.journal.states import UNNAMED, EntryStatus, Kind
 from django_durable.core.kinds.loops import Break, Continue
 
 from ..driving import Pack, World
@@ -51,6 +52,15 @@ def test_it_is_pinned_when_it_is_first_asked() -> None:
     latest[0] = 7
     world.send("go")
     assert world.value(body) == (2, 7)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("poll", 3), ("event", 3), ("child", 3), ("step", 1)])
+def test_a_gate_in_front_of_what_a_resume_has_opened_is_new_where_that_begins_as_if_for_the_first_time(
+    kind: str, number: int
+) -> None:
+    world = World()
+    world.entries["at"] = Entry("at", Kind(kind), EntryStatus.RETRYING, 1, error="{}")
+    assert world.value(lambda ctx: ctx.version("better", 3)) == number
 
 
 def test_a_gate_at_the_end_of_what_is_journaled_is_new() -> None:
