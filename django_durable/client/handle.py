@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -137,8 +137,8 @@ class RunHandle(Generic[R]):
         assert self._ending is not None  # noqa: S101  (whoever asks has waited)
         match self._ending:
             case Ending(Status.SUCCEEDED, output):
-                value: R = None if output is None else decode(output)
-                return value
+                # Retention may have taken it.
+                return cast(R, None if output is None else decode(output))
             case Ending(Status.CANCELLED):
                 raise RunCancelled(self.id, verbs.reason_of(self.id, "cancel"))
             case _:

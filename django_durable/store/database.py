@@ -12,10 +12,12 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import durable_settings
+from ..core import clock
 from .dialects import Dialect, dialect_of
 
 Row = tuple[Any, ...]
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+PLAN_SECONDS = 60.0
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
 
@@ -74,6 +76,23 @@ class Database:
                 self.rows(d.restore_waits(), before=before)
 
 
+class Plans:
+    """Prepared statements have the plan of the day on which they were prepared: of tables that were empty then a
+    worker would read every row, until the server has counted them anew. So each is prepared again after a second, two,
+    four …, and then each minute."""
+
+    def __init__(self) -> None:
+        self._generation = 0
+        self._ends_at = clock.monotonic() + 1.0
+
+    def current(self, sql: str) -> str:
+        """``sql`` as a statement of this time: psycopg knows statements by their text."""
+        if (now := clock.monotonic()) >= self._ends_at:
+            self._generation += 1
+            self._ends_at = now + min(2.0**self._generation, PLAN_SECONDS)
+        return f"{sql} /* plan {self._generation} */"
+
+
 class PrivateDatabase(Database):
     """A connection of the engine's own: outside any pool, autocommit, READ COMMITTED whatever the project's default.
 
@@ -84,6 +103,7 @@ class PrivateDatabase(Database):
         super().__init__(alias)
         self._wrapper = _private_copy(connections[self.alias])
         self._is_begun = False
+        self._plans = Plans() if durable_settings().PREPARED_STATEMENTS and self.dialect.has_plans else None
         self._asked: object = None
         self._begins_read_committed = True
         # SQLite lets one connection write at a time. Here threads queue for it in order; left to SQLite they would
@@ -96,6 +116,8 @@ class PrivateDatabase(Database):
 
     def rows(self, sql: str, **parameters: Any) -> list[Row]:
         with self.lock:
+            if self._plans is not None:
+                sql = self._plans.current(sql)
             if self._is_begun or self._is_read_committed_alone():
                 return super().rows(sql, **parameters)
             with self.transaction():

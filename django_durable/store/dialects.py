@@ -22,6 +22,8 @@ class PostgreSQL:
     vendor: ClassVar[str] = "postgresql"
     has_writing_ctes: ClassVar[bool] = True
     has_one_writer: ClassVar[bool] = False
+    has_plans: ClassVar[bool] = True
+    """Whether prepared statements keep their plans."""
     updated: ClassVar[str] = "r"
     """What RETURNING calls the row that an UPDATE of runs AS r has written."""
     new_token: ClassVar[str] = "gen_random_uuid()"  # noqa: S105  (SQL, not a secret)
@@ -159,6 +161,7 @@ class SQLite:
     vendor: ClassVar[str] = "sqlite"
     has_writing_ctes: ClassVar[bool] = False
     has_one_writer: ClassVar[bool] = True
+    has_plans: ClassVar[bool] = False
     updated: ClassVar[str] = "django_durable_run"
     new_token: ClassVar[str] = "lower(hex(randomblob(16)))"  # noqa: S105  (SQL, not a secret)
     lock: ClassVar[str] = ""

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from uuid import UUID
 
 from django.db.utils import Error
@@ -38,6 +39,8 @@ HELD_SECONDS = 0.02
 """How long after a claim that skipped a held row the id is tried once more; after that the sweep finds the run."""
 GATHER_SECONDS = 0.002
 """How long a busy claimer waits for a few slots to come free together: claims are cheaper by the batch."""
+PACE_SECONDS = 0.002
+"""The shortest time from one claim to the next."""
 SHORTEST_LOOK = 0.1
 """Seconds to the next look where the rate of a key opens before that: of many keys there is always one."""
 UNLIMITED_SECONDS = 60.0
@@ -71,6 +74,7 @@ class Claimer:
         self._longest_wait = longest_wait
         self._time = DatabaseClock()
         self._next_look = 0.0
+        self._claimed_at = -inf
         self._again: list[UUID] = []
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._swept = 0
@@ -126,7 +130,15 @@ class Claimer:
             return 0
         if 0 < free < self._limit // 4:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 4)
+        self._keep_pace()
         return self._claim_suspect() if self._is_isolated else self._claim(free)
+
+    def _keep_pace(self) -> None:
+        """Where runs come one by one, and faster than this, they are claimed by the batch: each claim is a commit."""
+        early = self._claimed_at + PACE_SECONDS - clock.monotonic()
+        # Who has one slot claims one run, however long he waits.
+        if early > 0 and self._limit > 1:
+            self._stop.wait(early)
 
     def _claim(self, free: int) -> int:
         """Each statement's claims are started before the next one: what is claimed must not hang on what follows."""
@@ -227,6 +239,7 @@ class Claimer:
             self._unstarted += error.leases
             raise
         if claims:
+            self._claimed_at = clock.monotonic()
             self.is_idle.clear()
             for one in claims:
                 self._slots.take(one)

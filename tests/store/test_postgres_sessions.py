@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from django.db import DataError, connection
 from django.test import override_settings
 
-from django_durable.store.database import PrivateDatabase
+from django_durable.core import clock
+from django_durable.core.clock import DatabaseClock
+from django_durable.core.ids import uuid7
+from django_durable.store.claiming import claim_ids
+from django_durable.store.database import Plans, PrivateDatabase
+from django_durable.store.starting import start_runs
 from tests.store.conftest import Connect
+from tests.store.rows import claimant, new_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,5 +47,47 @@ def test_a_transaction_that_could_not_begin_leaves_none_behind(connect: Connect)
     assert db.rows(PROBE) == [("a probe",)]
 
 
+def test_prepared_statements_are_planned_anew_soon_and_then_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    plans, seen = Plans(), {}
+    for tick in range(4000):
+        now[0] = 100 + tick / 10
+        seen.setdefault(plans.current("SELECT 1"), round(now[0] - 100))
+    begun = list(seen.values())
+    assert begun[:7] == [0, 1, 3, 7, 15, 31, 63]
+    assert [later - earlier for earlier, later in pairwise(begun[6:])] == [60] * (len(begun) - 7) != []
+
+
+def test_what_was_prepared_on_an_empty_table_finds_its_rows_in_a_full_one_by_the_index(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    with override_settings(DURABLE={"QUEUE": "database", "PREPARED_STATEMENTS": True}):
+        db = connect()
+    who, time = claimant(), DatabaseClock()
+
+    def scans() -> int:
+        """How often ten claims read the whole table."""
+        before = _scans(db)
+        for _ in range(10):
+            assert not claim_ids(db, who, [uuid7()], lease=30, time=time)
+        return _scans(db) - before
+
+    scans()
+    start_runs(db, [new_run() for _ in range(3000)])
+    # What this test is about: the server does not plan them anew by itself.
+    assert scans() == 10
+    now[0] += 1.1
+    assert scans() == 0
+
+
+def _scans(db: PrivateDatabase) -> int:
+    db.rows("SELECT pg_stat_force_next_flush()")
+    return int(db.rows("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'django_durable_run'")[0][0])
+
+
 def _prepared(db: PrivateDatabase) -> list[tuple[str]]:
-    return [row for row in db.rows("SELECT statement FROM pg_prepared_statements") if row == (PROBE,)]
+    statements = db.rows("SELECT split_part(statement, ' /*', 1) FROM pg_prepared_statements")
+    return [row for row in statements if row == (PROBE,)]

@@ -192,6 +192,20 @@ def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
     assert clock.monotonic() < parts.claimer._next_look
 
 
+def test_claims_that_follow_at_once_are_made_by_the_batch(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = make_run(), make_run(), make_run()
+    parts, waits, now = Parts(db, 8), [], [1000.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(parts.claimer._stop, "wait", lambda seconds: waits.append(round(seconds, 6)))
+    for run, later in ((first, 0.0), (second, 0.0005), (third, module.PACE_SECONDS)):
+        now[0] += later
+        parts.queue.ids = [run.pk]
+        parts.claimer.tick()
+    # A lone one waits for nobody; nor does one that comes a moment after the pace.
+    assert waits == [round(module.PACE_SECONDS - 0.0005, 6)]
+    assert parts.ids == [first.pk, second.pk, third.pk]
+
+
 def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = Parts(db, 8)
     monkeypatch.setattr(parts.queue, "gives_hints", False, raising=False)
