@@ -31,7 +31,7 @@ class Settings:
     JOURNAL_WARN_ENTRIES: int = 2_000
     JOURNAL_MAX_ENTRIES: int = 50_000
     PREPARED_STATEMENTS: bool = False
-    """Prepare the engine's statements on its own connections; leave off behind PgBouncer before 1.21."""
+    """Prepare the engine's statements on its own connections; leave off behind PgBouncer before 1.22."""
     VERSION: str | None = None
     """Fingerprint of the deployed code; None: a hash of each workflow's module."""
 

@@ -17,11 +17,13 @@ from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store import recovery
 from django_durable.store.database import PrivateDatabase
+from django_durable.worker.loops import prune as prune_module
 from django_durable.worker.loops.base import LoopRunner
 from django_durable.worker.loops.fit import Fit
 from django_durable.worker.loops.isolate import Isolate
 from django_durable.worker.loops.maintenance import maintenance
 from django_durable.worker.loops.promote import Promote
+from django_durable.worker.loops.prune import Prune
 from django_durable.worker.loops.reap import Reap
 from django_durable.worker.loops.refill import LOW_WATER, Refill
 from django_durable.worker.loops.sweep import Sweep
@@ -141,6 +143,19 @@ def test_a_worker_prunes_as_well(db: PrivateDatabase, queue: Heard) -> None:
     old = a_run(age=timedelta(days=1000))
     LoopRunner(db, maintenance(db, queue, ["default"], lambda word: None), batch=1000).run_due()
     assert not Run.objects.filter(pk=old.pk).exists()
+
+
+def test_pruning_hurries_while_there_is_much_to_delete(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune_module, "BATCH", 2)
+    for _ in range(3):
+        a_run(age=timedelta(days=1000))
+    make_run("queued")
+    prune, rests = Prune(db), []
+    for _ in range(3):
+        prune.tick()
+        rests.append(prune.interval)
+    assert rests[0] == prune_module.BETWEEN_FULL_STEPS and rests[-1] > prune_module.BETWEEN_FULL_STEPS
+    assert Run.objects.count() == 1
 
 
 # --- each loop -------------------------------------------------------------------------------
