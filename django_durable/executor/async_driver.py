@@ -123,7 +123,7 @@ class AsyncDriver:
                     with calls.finishing():
                         answer = await self._steps.perform(effect)
                 elif isinstance(effect, Persist):
-                    if not (effect is LAST and self.tails is not None and self.tails.is_at_end(3)):
+                    if not (effect is LAST and self.tails is not None and self.tails.may_wait(self._flow, 3)):
                         await self.persist()
                     answer = None
                 else:

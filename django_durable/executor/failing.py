@@ -6,13 +6,14 @@ import random
 from typing import Any
 
 from ..core.journal.culprits import JOURNALED, culprits_of, made_of, place_of
-from ..core.journal.outcomes import Retried
+from ..core.journal.outcomes import Ending, Failed, Outcome, Retried
 from ..core.journal.states import Phase
 from ..core.kinds.reasons import is_rollback, reason_of
 from ..core.payloads.failures import describe
 from ..core.retries import Retry, retry_delay
 from ..exceptions import ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused
 from ..store.claiming import Claim
+from ..workflows.options import WorkflowOptions
 
 HOPELESS = (ContextMisuse, InvalidInput, InvalidName, JournalFull, PayloadError, StepNameReused)
 """Errors that a replay of the same code and journal can only meet again."""
@@ -27,6 +28,15 @@ def tried_again(claim: Claim, retry: Retry, error: BaseException) -> Retried | N
     if attempt >= allowed or not retry.allows(error, min(attempt, retry.max_attempts - 1)):
         return None
     return Retried(describe(error), attempt + 1, retry_delay(retry, error, attempt, random.random))
+
+
+def refused(claim: Claim, options: WorkflowOptions, error: BaseException) -> Outcome:
+    """What becomes of a run that succeeded with something that the database does not take."""
+    if (again := tried_again(claim, options.retry, error)) is not None:
+        return again
+    if any(entry.undo for entry in claim.journal.under("")):
+        return Ending(Phase.COMPENSATING, told(error))
+    return Failed(told(error)) if options.on_failure is None else Ending(Phase.ON_FAILURE, told(error))
 
 
 def _is_final(error: BaseException) -> bool:

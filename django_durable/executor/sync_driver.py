@@ -66,7 +66,7 @@ class SyncDriver:
                 effect = decisions.send(answer)
                 if isinstance(effect, Perform):
                     answer = self._perform(effect)
-                elif effect is LAST and self.tails is not None and self.tails.is_at_end(2):
+                elif effect is LAST and self.tails is not None and self.tails.may_wait(self._flow, 2):
                     answer = None
                 else:
                     answer = self._execute(effect)

@@ -16,10 +16,11 @@ from django.db import close_old_connections, connections
 from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
-from ..core.journal.outcomes import Lost, Outcome
+from ..core.journal.outcomes import Completed, Lost, Outcome
 from ..executor.async_attempt import aperform_attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
+from ..executor.failing import refused
 from ..executor.sync_attempt import perform_attempt
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
@@ -48,25 +49,40 @@ class Outcomes:
         self._ending = ending
         self._ended = ended
 
-    def store(self, claim: Claim, outcome: Outcome, write: Write | None, *, may_lead: bool) -> None:
+    def store(
+        self, claim: Claim, workflow: Workflow[Any, Any], outcome: Outcome, write: Write | None, *, may_lead: bool
+    ) -> None:
         """Nobody waits for this: whoever has worked on the run goes on to another."""
         if write is None:
             self._ended(claim, Lost())
             return
         self._ending(claim)
-        self.commit.send(claim.lease, write, partial(self._stored, claim, outcome), may_lead=may_lead)
+        then = partial(self._stored, claim, workflow, outcome)
+        self.commit.send(claim.lease, write, then, may_lead=may_lead)
 
     def give_up(self, claim: Claim, error: BaseException) -> None:
         """The attempt could not even be stored: its lease lapses, and the run is taken up again."""
-        logger.error("attempt of run %s was given up", claim.run_id, exc_info=error)
         claim.lease.lose()
         self._ended(claim, Lost())
+        logger.error("attempt of run %s was given up", claim.run_id, exc_info=error)
 
-    def _stored(self, claim: Claim, outcome: Outcome, receipt: Receipt | None, error: BaseException | None) -> None:
-        if error is not None:
-            self.give_up(claim, error)
-        else:
+    def _stored(
+        self,
+        claim: Claim,
+        workflow: Workflow[Any, Any],
+        outcome: Outcome,
+        receipt: Receipt | None,
+        error: BaseException | None,
+    ) -> None:
+        if error is None:
             self._ended(claim, Lost() if receipt is None or receipt.is_lost else outcome)
+        elif isinstance(outcome, Completed):
+            # The database does not take what goes with it: that is the attempt's failure, without any of it.
+            failed = refused(claim, workflow.options, error)
+            then = partial(self._stored, claim, workflow, failed)
+            self.commit.send(claim.lease, Write(outcome=failed), then, may_lead=False)
+        else:
+            self.give_up(claim, error)
 
 
 class ThreadPool:
@@ -97,22 +113,23 @@ class ThreadPool:
     def _serve(self) -> None:
         looked_at = clock.monotonic()
         while (given := self._work.get()) is not None:
-            if clock.monotonic() - looked_at > RESTED_SECONDS:
-                close_old_connections()
-            self._run(*given)
+            self._run(*given, has_rested=clock.monotonic() - looked_at > RESTED_SECONDS)
             looked_at = clock.monotonic()
             self._idle.release()
         connections.close_all()
 
-    def _run(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
+    def _run(self, claim: Claim, workflow: Workflow[Any, Any], *, has_rested: bool) -> None:
         try:
-            outcome, write = perform_attempt(claim, workflow, self._outcomes.commit, self._branches)
+            if has_rested:
+                close_old_connections()
+            try:
+                outcome, write = perform_attempt(claim, workflow, self._outcomes.commit, self._branches)
+            finally:
+                _tidy_connections()
+            self._outcomes.store(claim, workflow, outcome, write, may_lead=True)
         except BaseException as error:
-            _tidy_connections()
+            # Nobody would start another thread in place of this one.
             self._outcomes.give_up(claim, error)
-        else:
-            _tidy_connections()
-            self._outcomes.store(claim, outcome, write, may_lead=True)
 
     def close(self) -> None:
         """Ends the threads and their connections. No run is left in them."""
@@ -163,7 +180,7 @@ class LoopPool:
             if not isinstance(error, Exception):
                 raise
         else:
-            self._outcomes.store(claim, outcome, write, may_lead=False)
+            self._outcomes.store(claim, workflow, outcome, write, may_lead=False)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +13,10 @@ from ..core.journal.journal import Write
 from ..executor.undisturbed import UndisturbedFuture
 from ..store.receipts import Receipt
 
+logger = logging.getLogger("django_durable.worker")
+
 Then = Callable[[Receipt | None, BaseException | None], None]
-"""Called with the receipt, or with the error that the write itself has made. May not raise, nor take long."""
+"""Called with the receipt, or with the error that the write itself has made. Must not take long."""
 
 
 class Submission:
@@ -87,13 +90,21 @@ def answer_all(done: Iterable[Submission]) -> None:
     of_loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
     for one in done:
         if one.then is not None:
-            one.then(one.receipt, one.error)
+            _tell(one, one.then)
         elif one.loop is None:
             one.rouse()
         else:
             of_loops[one.loop].append(one)
     for loop, submissions in of_loops.items():
         loop.call_soon_threadsafe(_resolve, submissions)
+
+
+def _tell(one: Submission, then: Then) -> None:
+    try:
+        then(one.receipt, one.error)
+    except Exception:
+        # Out of here nobody would be answered any more.
+        logger.exception("what follows the end of run=%s failed", one.lease.run_id)
 
 
 def _resolve(submissions: Sequence[Submission]) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import pytest
 
-from django_durable import AsyncContext, Break, Context, Retry
+from django_durable import AsyncContext, Break, Context, Continue, Retry
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.inbox import SentEvent
 from django_durable.core.journal.journal import MemoryJournal, Write
 from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome
 from django_durable.core.journal.states import Phase
+from django_durable.core.kinds import loops
 from django_durable.executor.async_attempt import arun_attempt
+from django_durable.executor.branch_threads import NO_THREADS, Branches, BranchThreads
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.store.claiming import Claim
 from django_durable.workflows.definition import Workflow
@@ -37,7 +41,7 @@ def noted(write: Write) -> None:
     stored.append([*write.entries])
 
 
-def attempt(code: Callable[..., Any], commit: MemoryCommit | None = None) -> Outcome:
+def attempt(code: Callable[..., Any], commit: MemoryCommit | None = None, threads: Branches = NO_THREADS) -> Outcome:
     """An attempt of a fresh run of ``code``, to which the event "go" was sent."""
     workflow: Workflow[Any, Any] = Workflow(code, WorkflowOptions(name="tails", step_retry=Retry(max_attempts=1)))
     claim = Claim(
@@ -57,11 +61,9 @@ def attempt(code: Callable[..., Any], commit: MemoryCommit | None = None) -> Out
         journal=MemoryJournal(events=[SentEvent(1, "go", "null", NOON)], now=lambda: NOON),
     )
     commit = commit or MemoryCommit(hook=noted)
-    return (
-        asyncio.run(arun_attempt(claim, workflow, commit))
-        if workflow.is_async
-        else run_attempt(claim, workflow, commit)
-    )
+    if workflow.is_async:
+        return asyncio.run(arun_attempt(claim, workflow, commit))
+    return run_attempt(claim, workflow, commit, threads)
 
 
 def work() -> str:
@@ -227,6 +229,60 @@ def itself(ctx: Context, depth: int = 0) -> Any:
     return seen()
 
 
+def mapped_by_another(ctx: Context) -> Any:
+    return list(map(ctx.step, ["a", "b"], [work, seen]))
+
+
+def reduced(ctx: Context) -> Any:
+    return reduce(seen, map(ctx.step, ["a", "b"], [work, work]))
+
+
+def sorted_by(ctx: Context) -> Any:
+    return sorted(["a", "b"], key=lambda name: ctx.step(name, work if name == "a" else seen))
+
+
+def hashed(ctx: Context) -> Any:
+    value = ctx.step("a", work)
+    try:
+        return {value: 1, **{"b": seen()}}
+    except TypeError:
+        return seen()
+
+
+def keyed_by(ctx: Context, key: Any = None) -> Any:
+    key = [] if key is None else key
+    try:
+        value = ctx.step("a", work)
+        return {key: value}
+    except TypeError:
+        return seen()
+
+
+def unbound(ctx: Context, known: bool = False) -> Any:
+    if known:
+        other = 1
+    try:
+        value = ctx.step("a", work)
+        return [value, other]
+    except UnboundLocalError:
+        return seen()
+
+
+def given_another(ctx: Any) -> Any:
+    ctx = Through(ctx)
+    return ctx.step("a", work)
+
+
+class Through:
+    """What a project may put around ``ctx``."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def step(self, *args: Any) -> Any:
+        return seen(self._ctx.step(*args))
+
+
 async def aasked(ctx: AsyncContext) -> None:
     await ctx.step("a", awork)
     seen()
@@ -264,6 +320,7 @@ async def in_a_task(ctx: AsyncContext) -> Any:
 
 CODES = [
     *(asked, wrapped, finished, left, helped, in_turns, failing, itself),
+    *(mapped_by_another, reduced, sorted_by, hashed, keyed_by, unbound, given_another),
     *(aasked, afinished, afailing, aitself, in_a_task),
 ]
 
@@ -274,14 +331,57 @@ def test_what_code_may_build_on_is_stored_before_it_runs(code: Callable[..., Any
         stored.clear()
         outcome = attempt(code)
         assert isinstance(outcome, Completed), outcome
-        assert len(stored) >= 2 and stored[0] and len(stored[-1]) <= (code is in_turns)
+        assert len(stored) >= 2 and stored[0]
+
+
+def test_what_comes_after_a_race_does_not_wait_for_its_losers() -> None:
+    """The function's outcome does: until then its last call would not be stored."""
+    is_stored, is_over = threading.Event(), []
+
+    def noted_too(write: Write) -> None:
+        noted(write)
+        if "last" in write.entries:
+            is_stored.set()
+
+    def slow() -> None:
+        is_over.append(is_stored.wait(20))
+
+    def code(ctx: Context) -> Any:
+        ctx.race("any", {"slow": lambda ctx: ctx.step("s", slow), "fast": lambda ctx: ctx.step("f", work)})
+        return ctx.step("last", work)
+
+    threads = BranchThreads(4)
+    outcome = attempt(code, MemoryCommit(hook=noted_too), threads)
+    threads.close()
+    assert isinstance(outcome, Completed) and is_over == [True]
+    assert stored[-1] != ["last"] and ["last"] in stored
+
+
+def test_what_is_undone_on_the_way_is_stored_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "LOST_MAX", 1)
+
+    def turn(ctx: Context, state: int) -> Any:
+        ctx.race(
+            "any",
+            {
+                "a": lambda ctx: [ctx.step("s", work, compensate=str), ctx.wait_for_event("never")],
+                "b": lambda ctx: ctx.step("f", work),
+            },
+        )
+        return Break() if state == 4 else Continue(state + 1)
+
+    def code(ctx: Context) -> Any:
+        return ctx.loop("a", turn, 0)
+
+    assert isinstance(attempt(code), Completed)
+    undone = [[path for path in paths if path.endswith("%undo")] for paths in stored]
+    assert [len(paths) for paths in undone if paths] == [1] * 5
 
 
 def test_a_value_that_cannot_be_stored_takes_the_call_along() -> None:
     def code(ctx: Context) -> Any:
-        odd = object()
         value = ctx.step("a", work)
-        return (odd, value)
+        return (ctx, value)
 
     assert isinstance(attempt(code), Failed)
     assert stored == [["a"]]

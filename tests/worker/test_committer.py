@@ -352,6 +352,22 @@ def test_a_thread_that_waits_leads_for_those_that_do_not(
     assert leaders[1] == leaders[2] != leaders[0] and "durable-committer" not in leaders
 
 
+@pytest.mark.parametrize("may_lead", [True, False])
+def test_who_stumbles_when_he_is_told_leaves_the_others_alone(
+    committer: Committer, lease: Callable[[], Lease], may_lead: bool
+) -> None:
+    told = threading.Event()
+
+    def stumble(receipt: Receipt | None, error: BaseException | None) -> None:
+        told.set()
+        raise LookupError
+
+    committer.send(lease(), a_step(), stumble, may_lead=may_lead)
+    assert told.wait(20)
+    assert committer.write(lease(), a_step()).is_held
+    assert sent(committer, lease(), a_step(), may_lead=may_lead).is_held
+
+
 def test_a_value_that_is_refused_is_told_to_who_has_sent_it(committer: Committer, lease: Callable[[], Lease]) -> None:
     with pytest.raises(IntegrityError):
         sent(committer, lease(), a_step(seq=None))

@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, connections, transaction
+from django.db import DataError, InterfaceError, connection, connections, transaction
 
-from django_durable import AsyncContext, Context, durable_workflow
+from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.core.clock import DatabaseClock
+from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
-from django_durable.core.journal.outcomes import Completed, Outcome
+from django_durable.core.journal.outcomes import Completed, Lost, Outcome, Retried
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
+from django_durable.worker import pools
 from django_durable.worker.pools import LoopPool, Outcomes, ThreadPool
+from django_durable.worker.process import WorkerOptions, WorkerProcess
 from tests.direct_commit import DirectCommit
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 opened: list[Any] = []
@@ -188,3 +194,149 @@ def test_the_end_of_the_pool_closes_the_connections_of_every_thread(
     assert all(wrapper.connection is not None for wrapper in opened)
     pool.close()
     assert [wrapper.connection for wrapper in opened] == [None] * THREADS
+
+
+# --- outcomes ----------------------------------------------------------------------------------
+
+
+@durable_workflow(name="pools.one", retry=Retry(max_attempts=2, initial=60, jitter=0), step_retry=Retry(max_attempts=1))
+def one(ctx: Context) -> int:
+    return ctx.step("ask", ask)
+
+
+@durable_workflow(name="pools.aone")
+async def aone(ctx: AsyncContext) -> int:
+    return await ctx.step("ask", ask)
+
+
+class Sent:
+    """A commit that keeps what was sent to it; ``tell`` answers."""
+
+    is_stepwise = False
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, Any, Any, bool]] = []
+        self.has_some = threading.Event()
+
+    def send(self, lease: Any, write: Any, then: Any, *, may_lead: bool) -> None:
+        self.sent.append((lease, write, then, may_lead))
+        self.has_some.set()
+
+    def tell(self, receipt: Receipt | None, error: BaseException | None = None) -> None:
+        self.has_some.clear()
+        self.sent[-1][2](receipt, error)
+
+
+def pool_of(sent: Any, ends: Ends, ending: list[Claim], limit: int = 1) -> ThreadPool:
+    return ThreadPool(limit, Outcomes(sent, ending.append, ends))
+
+
+def begin(db: PrivateDatabase, pool: ThreadPool) -> Claim:
+    one.enqueue()
+    [claimed] = claims_of(db, one)
+    pool.start(*claimed)
+    return claimed[0]
+
+
+def test_a_run_ends_when_its_outcome_is_stored_and_not_before(db: PrivateDatabase, ends: Ends) -> None:
+    sent, ending = Sent(), []
+    pool = pool_of(sent, ends, ending)
+    claim = begin(db, pool)
+    assert sent.has_some.wait(20)
+    assert (ending, ends.outcomes) == ([claim], [])
+    # The thread is free meanwhile.
+    sent.has_some.clear()
+    second = begin(db, pool)
+    assert sent.has_some.wait(20)
+    assert ending == [claim, second] and len(pool._threads) == 1
+    sent.tell(Receipt(is_held=True))
+    assert ends.outcomes == [Completed("1")]
+    sent.sent.pop()
+    sent.tell(Receipt(is_lost=True))
+    assert ends.outcomes == [Completed("1"), Lost()]
+    pool.close()
+
+
+def test_an_outcome_that_the_database_does_not_take_is_the_attempt_s_failure(db: PrivateDatabase, ends: Ends) -> None:
+    sent = Sent()
+    pool = pool_of(sent, ends, [])
+    claim = begin(db, pool)
+    assert sent.has_some.wait(20)
+    assert [*sent.sent[-1][1].entries] == ["ask"]
+    sent.tell(None, DataError("no such value"))
+    write = sent.sent[-1][1]
+    assert not write.entries and isinstance(write.outcome, Retried) and not claim.lease.is_over
+    # Where it does not take that either, the lease lapses.
+    sent.tell(None, DataError("nor that"))
+    assert ends.outcomes == [Lost()] and claim.lease.is_over
+    pool.close()
+
+
+def test_a_thread_gets_over_connections_that_it_cannot_close(
+    db: PrivateDatabase, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise InterfaceError("gone")
+
+    pool = pool_of(DirectCommit(db), ends, [])
+    begin(db, pool)
+    ends.wait_for(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(pools, "RESTED_SECONDS", -1.0)
+        patch.setattr(pools, "close_old_connections", refuse)
+        claim = begin(db, pool)
+        assert ends.wait_for(2)[1:] == [Lost()] and claim.lease.is_over
+    begin(db, pool)
+    assert ends.wait_for(3)[2:] == [Completed("1")]
+    pool.close()
+
+
+def test_connections_that_have_rested_are_looked_at(
+    db: PrivateDatabase, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+    monkeypatch.setattr(pools, "close_old_connections", lambda: looks.append(None))
+    pool = pool_of(DirectCommit(db), ends, [])
+    for turn, (seconds, seen) in enumerate(((1e9, 0), (-1.0, 1), (1e9, 1)), 1):
+        monkeypatch.setattr(pools, "RESTED_SECONDS", seconds)
+        begin(db, pool)
+        ends.wait_for(turn)
+        assert len(looks) == seen
+    pool.close()
+
+
+def test_there_are_no_more_threads_than_slots(db: PrivateDatabase, ends: Ends) -> None:
+    sent = Sent()
+    pool = pool_of(sent, ends, [], limit=2)
+    for _ in range(5):
+        begin(db, pool)
+    wait_until(lambda: len(sent.sent) == 5)
+    assert len(pool._threads) <= 2
+    pool.close()
+
+
+def test_an_async_run_that_cannot_be_ended_gives_its_slot_back(
+    db: PrivateDatabase, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any) -> Any:
+        raise InterfaceError("gone")
+
+    monkeypatch.setattr(pools, "aperform_attempt", refuse)
+    aone.enqueue()
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
+    [claimed] = claims_of(db, aone)
+    pool.start([claimed])
+    assert ends.wait_for(1) == [Lost()] and claimed[0].lease.is_over
+    pool.close()
+
+
+@pytest.mark.parametrize(("isolated", "room"), [(True, 0), (False, 1)])
+def test_only_a_suspect_works_alone_to_the_very_end(isolated: bool, room: int, transactional_db: None) -> None:
+    process = WorkerProcess(uuid7(), WorkerOptions(concurrency=1, isolated=isolated))
+    try:
+        lease = Lease(uuid7(), uuid7(), float("inf"))
+        process._slots.take(SimpleNamespace(lease=lease))  # type: ignore[arg-type]
+        process._slots.end(lease)
+        assert process._slots.wait_for_room(0) == room
+    finally:
+        process._committer.close()

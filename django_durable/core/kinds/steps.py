@@ -111,7 +111,8 @@ def step(
                 if not options.atomic:
                     flow.record(entry)
                     if not options.ephemeral:
-                        yield LAST
+                        # What is undone, somebody undoes who goes on.
+                        yield LAST if kind == Kind.STEP else Persist()
                 return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))
         raised = cast(Raised, performed)
         entry = after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
