@@ -8,7 +8,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --roo
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
 
-.PHONY: help demo serve test check oracle tox bench bench-quick bench-fanout bench-loops clean
+.PHONY: help demo serve test check oracle tox bench bench-all bench-quick bench-fanout bench-loops clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
@@ -17,7 +17,8 @@ help:
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
-	@echo "make bench        durable engines side by side, in less than an hour"
+	@echo "make bench        durable engines side by side, in half an hour"
+	@echo "make bench-all    besides: full tables, sleepers, a slow disk, growth; goes on where it was stopped"
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
 	@echo "make bench-loops  what the ten thousandth turn of a loop costs beside the hundredth"
@@ -37,6 +38,9 @@ oracle: .venv/.ready-test
 
 bench: .venv/.ready-bench
 	@$(BIN)/python -m benchmarks.suite $(ARGS)
+
+bench-all: .venv/.ready-bench
+	@$(BIN)/python -m benchmarks.suite --rest --resume $(ARGS)
 
 bench-quick: .venv/.ready-test
 	@$(BIN)/python benchmarks/quick.py $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from django_durable import AsyncContext, Context, durable_workflow
 
 
@@ -11,6 +13,14 @@ def nothing(number: int) -> int:
 
 async def nothing_async(number: int) -> int:
     return number
+
+
+def echo(text: str) -> str:
+    return text
+
+
+def instant() -> float:
+    return time.perf_counter()
 
 
 @durable_workflow(name="bench.steps")
@@ -45,3 +55,19 @@ def child(ctx: Context, number: int) -> int:
 @durable_workflow(name="bench.fan_out")
 def fan_out(ctx: Context, count: int) -> int:
     return len(ctx.map("child", child, range(count)))
+
+
+@durable_workflow(name="bench.carry")
+def carry(ctx: Context, text: str) -> str:
+    """The text is its input, what its step returned, and its outcome."""
+    return ctx.step("step", echo, text)
+
+
+@durable_workflow(name="bench.parked")
+def parked(ctx: Context, count: int) -> float:
+    """So many steps, then a wait, and the first step after it."""
+    for turn in range(count):
+        ctx.step(f"step {turn}", nothing, turn)
+    ctx.wait_for_event("go on")
+    reached = ctx.step("reached", instant)
+    return reached

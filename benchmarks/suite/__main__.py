@@ -1,7 +1,8 @@
 """``python -m benchmarks.suite``: every figure, written to ``benchmarks/results.json``; ratios are printed first.
 
-``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--resume`` goes on
-where a run was stopped, ``--part 0.02`` tries it all with a fiftieth of the runs. Exit status 1 where a goal is missed.
+``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--rest`` measures what
+is this project's alone, ``--resume`` goes on where a run was stopped and adds to what it has, ``--part 0.02`` tries it
+all with a fiftieth of the runs. Exit status 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -10,32 +11,36 @@ import argparse
 import json
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from .client import Missing, client
+from .client import Missing
 from .environments import python_of
 from .goals import unmeasured, verdicts
 from .ledger import Ledger
 from .page import RESULTS, write
+from .prepared import Unprepared, prepared
 from .report import report
-from .scenarios import SCENARIOS, Bench, Sizes, measured
+from .rest import REST
+from .rest import measured as rest_measured
+from .scenarios import SCENARIOS, Bench, measured
 from .stage import Stage, stage
-from .systems import Participant, participants
+from .systems import OWN, Participant, participants
 
 
 def main() -> int:
     options = read_options()
-    ledger = Ledger.resume(options.results) if options.resume else Ledger.new(options.results)
-    taking_part = participants(options.systems)
+    is_resumed = options.resume and options.results.exists()
+    ledger = Ledger.resume(options.results) if is_resumed else Ledger.new(options.results)
+    taking_part = participants(options.systems or ([OWN] if REST.keys() >= set(options.scenarios) else None))
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
         told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:
             for participant in taking_part:
-                for variant in told[participant]["doors" if scenario == "S1" else "variants"]:
+                for variant in _variants(scenario, participant, told[participant]):
                     if options.variants and variant not in options.variants:
                         continue
                     if not ledger.is_done(scenario, participant.name, variant):
@@ -56,7 +61,8 @@ def main() -> int:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--systems", type=lambda text: text.split(","))
-    parser.add_argument("--scenarios", type=lambda text: text.split(","), default=list(SCENARIOS))
+    parser.add_argument("--scenarios", type=_scenarios, default=list(SCENARIOS))
+    parser.add_argument("--rest", action="store_const", dest="scenarios", const=list(REST), help=", ".join(REST))
     parser.add_argument("--variants", type=lambda text: text.split(","))
     parser.add_argument("--repetitions", type=int, default=3, help="after a first one that does not count")
     parser.add_argument("--part", type=float, default=1.0, help="only this part of the runs (of 1)")
@@ -76,30 +82,39 @@ def measure(
     options: argparse.Namespace,
 ) -> None:
     """One scenario of one system in one of its variants, on a database of its own."""
-    database = f"{participant.name}_{variant}".replace("-", "_")
-    scene.empty_database(database)
-    environment = scene.environment(database, variant)
-    prepared = subprocess.run([python, participant.script, "prepare"], env=environment, check=False)
-    if prepared.returncode:
+    try:
+        with prepared(scene, participant, python, variant, part=options.part, patience=options.patience) as bench:
+            repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
+    except Missing:
+        # Not every system has everything.
+        pass
+    except Unprepared:
         print(f"== {participant.name} {variant} is left out: it could not be prepared (see above)", flush=True)
         return
-    log = scene.folder / f"{database}.log"
-    with client(python, participant.script, environment) as asked:
-        bench = Bench(scene, asked, environment, database, log, Sizes().part(options.part), options.patience)
-        # Not every system has everything.
-        with suppress(Missing):
-            repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
     ledger.finish(scenario, participant.name, variant)
 
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
-    for repetition, samples in enumerate(measured(bench, scenario, repetitions + 1)):
+    measure_it = rest_measured if scenario in REST else measured
+    for repetition, samples in enumerate(measure_it(bench, scenario, repetitions + 1)):
         for sample in samples:
             counts = repetition > 0 or not repetitions
             mark = "" if counts else " (first, does not count)"
             print(f"{sample.figure:20} {system} {variant}: {sample.value:,.2f}{mark}", flush=True)
             if counts:
                 ledger.add(system, variant, sample)
+
+
+def _scenarios(text: str) -> list[str]:
+    if unknown := sorted(set(found := text.split(",")) - SCENARIOS.keys() - REST.keys()):
+        raise argparse.ArgumentTypeError(f"no such scenario: {', '.join(unknown)}")
+    return found
+
+
+def _variants(scenario: str, participant: Participant, told: dict[str, list[str]]) -> Sequence[str]:
+    if scenario in REST:
+        return REST[scenario].variants if participant.name == OWN else ()
+    return told["doors" if scenario == "S1" else "variants"]
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:

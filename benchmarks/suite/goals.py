@@ -1,4 +1,4 @@
-"""The goals: ratios of figures that were measured in the same run, and how large they have to be."""
+"""The goals: ratios of figures that were measured in the same run, and how large they have to be; a few are bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .systems import OWN
 Source = tuple[str, ...]
 """A system and its variants; the best of them counts. Without a variant, all that were measured."""
 
-SYNC, ASYNC = (OWN, "sync"), (OWN, "async")
+SYNC, ASYNC, SYNC_DATABASE = (OWN, "sync"), (OWN, "async"), (OWN, "sync-database")
 DBOS, ABSURD, RESTATE = ("dbos",), ("absurd",), ("restate",)
 CELERY, DRAMATIQ, LIMITS = ("celery",), ("dramatiq",), ("limits",)
 
@@ -56,6 +56,29 @@ GOALS = (
 )
 """A ``factor`` of 0 is no goal: how near we are to the physical limit is shown and not promised."""
 
+REST_GOALS = (
+    Goal("S5_enqueue_with_history", "S5_with_enqueue", SYNC, SYNC, 0.9, other="S5_without_enqueue"),
+    Goal("S5_bulk_with_history", "S5_with_bulk", SYNC, SYNC, 0.9, other="S5_without_bulk"),
+    Goal("S5_drain_with_history", "S5_with_drain", SYNC, SYNC, 0.9, other="S5_without_drain"),
+    Goal("S5_drain_database", "S5_with_drain", SYNC_DATABASE, SYNC_DATABASE, 0.9, other="S5_without_drain"),
+    Goal("S8_child_many_vs_few", "S8_many_child_ms", SYNC, SYNC, 1.2, other="S8_few_child_ms", is_less=True),
+    Goal("S8_turn_late_vs_early", "S8_late_turn_us", SYNC, SYNC, 1.2, other="S8_early_turn_us", is_less=True),
+    Goal("S10_drain_sync", "S10_slow_drain", SYNC, SYNC, 0.6, other="S10_fast_drain"),
+    Goal("S10_drain_async", "S10_slow_drain", ASYNC, ASYNC, 0.6, other="S10_fast_drain"),
+    Goal("S10_steps_sync", "S10_slow_steps", SYNC, SYNC, 0.6, other="S10_fast_steps"),
+    Goal("S10_steps_async", "S10_slow_steps", ASYNC, ASYNC, 0.6, other="S10_fast_steps"),
+)
+"""Of ``rest``: how this project's figures bear what is in the tables, or a slow disk."""
+
+BOUNDS = (
+    ("S7_lag_p99_ms", SYNC, 1_000),
+    ("S7_lag_p99_ms", SYNC_DATABASE, 1_000),
+    ("S7_rss_more_mb", SYNC, 20),
+    ("S7_rss_more_mb", SYNC_DATABASE, 20),
+    *((f"replay_us@{entries}", SYNC, 15) for entries in (10, 100, 1_000)),
+)
+"""Figures that may be so much at most, in their own unit, whatever the machine."""
+
 IN_COMMITS = {
     "S4_step_vs_commit": ("S4_step_ms", 1.3, 0.15),
     "S6_latency_vs_commits": ("S6_latency_p50_ms", 4, 2.0),
@@ -72,13 +95,13 @@ class Verdict:
 
 
 def verdicts(ledger: Ledger) -> list[Verdict]:
-    """Of every goal whose figures are there, and of the two that are sums of times."""
-    found = [verdict for goal in GOALS if (verdict := _ratio(ledger, goal))]
-    return [*found, *_in_commits(ledger)]
+    """Of every goal whose figures are there, of the two that are sums of times, and of the bounds."""
+    found = [verdict for goal in (*GOALS, *REST_GOALS) if (verdict := _ratio(ledger, goal))]
+    return [*found, *_in_commits(ledger), *_in_bounds(ledger)]
 
 
 def unmeasured(ledger: Ledger) -> list[str]:
-    """The goals of which this run can say nothing, since a system or a scenario was left out."""
+    """The goals of the comparison of which this run can say nothing, since a system or a scenario was left out."""
     known = {verdict.name for verdict in verdicts(ledger)}
     return [name for name in (*(goal.name for goal in GOALS), *IN_COMMITS) if name not in known]
 
@@ -102,6 +125,13 @@ def _in_commits(ledger: Ledger) -> Iterable[Verdict]:
         if ours is not None:
             allowed = commits * commit + more
             yield Verdict(name, ours / allowed, 1, ours <= allowed)
+
+
+def _in_bounds(ledger: Ledger) -> Iterable[Verdict]:
+    for figure, (system, variant), most in BOUNDS:
+        series = ledger.figure(figure, system, variant)
+        if series is not None:
+            yield Verdict(f"{figure} {variant}", series.median, most, series.median <= most)
 
 
 def _best(ledger: Ledger, figure: str, source: Source, *, is_less: bool) -> float | None:

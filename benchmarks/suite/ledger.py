@@ -26,9 +26,9 @@ class Series:
     noise: list[float] = field(default_factory=list)
 
     @property
-    def is_time(self) -> bool:
-        """Less is better; of all else more."""
-        return self.figure.endswith("_ms")
+    def is_cost(self) -> bool:
+        """A time or the like: less is better; of all else more."""
+        return self.figure.partition("@")[0].endswith(("_ms", "_us", "_mb", "_statements"))
 
     @property
     def median(self) -> float:

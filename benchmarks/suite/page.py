@@ -13,6 +13,7 @@ from pathlib import Path
 from .chart import chart
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
+from .lines import CURVES, Curve, Points, drawn, points
 from .report import best_first, number
 from .systems import PARTICIPANTS
 
@@ -33,10 +34,36 @@ FIGURES = {
     "S6_latency_p99_ms": "S6: the same, 99th percentile, ms",
     "S9_mixed": "S9: one producer and two worker processes at once, runs a second",
 }
+REST_FIGURES = {
+    "S5_without_enqueue": "S5: runs enqueued one by one, a second, in empty tables",
+    "S5_with_enqueue": "S5: the same beside 1,000,000 finished runs",
+    "S5_without_bulk": "S5: runs enqueued 500 a call, a second, in empty tables",
+    "S5_with_bulk": "S5: the same beside 1,000,000 finished runs",
+    "S5_without_drain": "S5: one-step runs by two worker processes, runs a second, in empty tables",
+    "S5_with_drain": "S5: the same beside 1,000,000 finished runs",
+    "S7_lag_p50_ms": "S7: from the instant at which a run comes due to its claim, 1,000 due each second, median ms",
+    "S7_lag_p99_ms": "S7: the same, 99th percentile, ms",
+    "S7_rss_more_mb": "S7: memory of a worker process beyond an idle one's meanwhile, MB",
+    "S7_asleep_more_mb": "S7: the same while 100,000 runs sleep and none comes due, MB",
+    "S7_idle_statements": "S7: statements of two worker processes while all runs sleep, a second",
+    "S8_few_child_ms": "S8: a child of a fan-out of 1,000, two worker processes, ms",
+    "S8_many_child_ms": "S8: a child of a fan-out of 10,000, ms",
+    "S8_early_turn_us": "S8: the engine's own work in a turn around the 100th of a loop, microseconds",
+    "S8_late_turn_us": "S8: the same in the last of 10,000 turns, microseconds",
+    "S10_fast_commit_ms": "S10: a commit on the fast disk, ms",
+    "S10_slow_commit_ms": "S10: a commit on the slow disk, ms",
+    "S10_fast_drain": "S10: S2 on the fast disk, runs a second",
+    "S10_slow_drain": "S10: S2 on the slow disk, runs a second",
+    "S10_fast_steps": "S10: S3 on the fast disk, steps a second",
+    "S10_slow_steps": "S10: S3 on the slow disk, steps a second",
+    "S10_fast_step_ms": "S10: S4 on the fast disk, ms a step",
+    "S10_slow_step_ms": "S10: S4 on the slow disk, ms a step",
+}
+"""Of ``make bench-all``: this project alone, so a line each says what there is to say."""
 
 
 def write(ledger: Ledger) -> None:
-    """Leaves what stands above ``PLACE``, which people write, and renews the rest."""
+    """Leaves what stands above ``PLACE``, which people write, and renews the rest, with the curves beside it."""
     CHART.write_text(chart(ledger, [one.name for one in PARTICIPANTS if not one.is_durable]))
     written_by_hand = PAGE.read_text().partition(PLACE)[0]
     PAGE.write_text("\n".join([f"{written_by_hand}{PLACE}", "", *_measured(ledger)]) + "\n")
@@ -57,6 +84,46 @@ def _measured(ledger: Ledger) -> Iterator[str]:
         group = [series for series in ledger.series.values() if series.figure == figure]
         if group:
             yield from _table(title, group)
+    yield from _rest(ledger)
+    yield from _growth(ledger)
+
+
+def _rest(ledger: Ledger) -> Iterator[str]:
+    found = [
+        (title, series)
+        for figure, title in REST_FIGURES.items()
+        for series in ledger.series.values()
+        if series.figure == figure
+    ]
+    if found:
+        yield "\n### Full tables, sleepers, long loops, a slow disk\n"
+        yield "| | | median | min - max | n |\n|---|---|---|---|---|"
+    for title, series in found:
+        yield f"| {title} | {series.variant} | {number(series.median)} | {_span(series)} | {len(series.values)} |"
+
+
+def _growth(ledger: Ledger) -> Iterator[str]:
+    curves = [(curve, lines) for curve in CURVES if (lines := points(ledger, curve))]
+    if curves:
+        yield "\n### Growth"
+    for curve, lines in curves:
+        picture = PAGE.parent / f"performance-{curve.name.replace('_', '-')}.svg"
+        picture.write_text(drawn(curve, lines))
+        yield f"\n![{curve.title}, by {curve.along}]({picture.name})\n"
+        yield from _curve_table(curve, lines)
+
+
+def _curve_table(curve: Curve, lines: dict[str, Points]) -> Iterator[str]:
+    xs = sorted({x for line in lines.values() for x, _ in line})
+    yield f"| {curve.along} | {' | '.join(f'{x:,.0f}' for x in xs)} |"
+    yield f"|---{'|---' * len(xs)}|"
+    for variant, line in lines.items():
+        known = dict(line)
+        yield f"| {variant} | {' | '.join(number(known[x]) if x in known else '' for x in xs)} |"
+
+
+def _span(series: Series) -> str:
+    return f"{number(min(series.values))} - {number(max(series.values))}"
 
 
 def _ratios(found: list[Verdict]) -> Iterator[str]:
@@ -77,9 +144,8 @@ def _table(title: str, group: list[Series]) -> Iterator[str]:
         each = " | ".join(
             number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows")
         )
-        span = f"{number(min(series.values))} - {number(max(series.values))}"
         name = f"{series.system} {series.variant}"
-        yield f"| {name} | {number(series.median)} | {span} | {len(series.values)} | {cpu} | {each} |"
+        yield f"| {name} | {number(series.median)} | {_span(series)} | {len(series.values)} | {cpu} | {each} |"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def report(ledger: Ledger) -> str:
 
 def best_first(group: Iterable[Series]) -> list[Series]:
     """Series of one figure."""
-    return sorted(group, key=lambda series: series.median if series.is_time else -series.median)
+    return sorted(group, key=lambda series: series.median if series.is_cost else -series.median)
 
 
 def _ratios(found: list[Verdict]) -> Iterator[str]:

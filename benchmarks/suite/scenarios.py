@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from .client import Client, Missing, wait_until
@@ -54,6 +55,10 @@ class Sample:
     noise: float
     operations: int = 1
 
+    def as_of(self, prefix: str) -> Sample:
+        """The same under another name: ``S2_drain`` is ``S5_with_drain``."""
+        return replace(self, figure=f"{prefix}_{self.figure.partition('_')[2]}")
+
 
 Once = Callable[[], Iterator[Sample]]
 """Measures a scenario that was entered, one time more."""
@@ -71,6 +76,11 @@ class Bench:
     sizes: Sizes
     patience: float = 20.0
     """Seconds to wait for a quiet machine before each measurement."""
+    part: float = 1.0
+
+    def part_of(self, count: int) -> int:
+        """As ``Sizes.part``, for sizes that are a scenario's own."""
+        return max(2, round(count * self.part))
 
     @contextmanager
     def workers(self, processes: int) -> Iterator[Workers]:
@@ -132,13 +142,13 @@ def enqueue(bench: Bench) -> Iterator[Once]:
 
 
 @contextmanager
-def drain(bench: Bench) -> Iterator[Once]:
-    """S2: one-step runs by two worker processes, from the first outcome that is seen to the last."""
+def drain(bench: Bench, processes: int = 2) -> Iterator[Once]:
+    """S2: one-step runs by two (or so many) worker processes, from the first outcome that is seen to the last."""
     count = bench.sizes.drain
-    with bench.workers(2) as started:
+    with bench.workers(processes) as started:
 
         def once() -> Iterator[Sample]:
-            value, cost, noise = _work_off(bench, started, "finished", count, 1, goal=count)
+            value, cost, noise = work_off(bench, started, "finished", count, 1, goal=count)
             yield Sample("S2_drain", value, cost, noise, count)
 
         yield once
@@ -152,7 +162,7 @@ def steps(bench: Bench) -> Iterator[Once]:
         counted = _steps_counted(bench)
 
         def once() -> Iterator[Sample]:
-            value, cost, noise = _work_off(bench, started, counted, runs, each, goal=runs * each)
+            value, cost, noise = work_off(bench, started, counted, runs, each, goal=runs * each)
             yield Sample("S3_steps", value, cost, noise, runs * each)
 
         yield once
@@ -166,7 +176,7 @@ def sequential(bench: Bench) -> Iterator[Once]:
         counted = _steps_counted(bench)
 
         def once() -> Iterator[Sample]:
-            value, cost, noise = _work_off(bench, started, counted, 1, each, goal=each)
+            value, cost, noise = work_off(bench, started, counted, 1, each, goal=each)
             yield Sample("S4_step_ms", 1000 / value, cost, noise, each)
 
         yield once
@@ -253,22 +263,32 @@ def _steps_counted(bench: Bench) -> str:
     return "steps_done"
 
 
-def _work_off(
-    bench: Bench, started: Workers, counted: str, runs: int, each: int, *, goal: int
+def work_off(
+    bench: Bench,
+    started: Workers,
+    counted: str,
+    runs: int,
+    each: int,
+    *,
+    goal: int,
+    fill: Callable[[], object] | None = None,
+    ended: str = "finished",
 ) -> tuple[float, dict[str, float], float]:
     """Operations a second between the first one seen and the last; what they cost; noise.
 
     Where only whole runs can be counted, or runs begin as they are started, from the instant at which work could begin.
+    ``fill`` brings them in, ``ended`` counts what is to be ``runs`` more.
     """
-    before = {call: bench.client.count(call) for call in {counted, "finished"}}
+    fill = fill or partial(bench.fill, runs, each)
+    before = {call: bench.client.count(call) for call in {counted, ended}}
     if not bench.client.is_pushed:
         started.hold()
-        bench.fill(runs, each)
+        fill()
     noise = wait_until_quiet(bench.patience)
     meter = Meter(bench.stage, bench.client.pid, started)
     began, done = time.perf_counter(), 0
     if bench.client.is_pushed:
-        bench.fill(runs, each)
+        fill()
     else:
         started.let_go()
         if counted == "steps_done" or each == 1:
@@ -276,7 +296,9 @@ def _work_off(
             # Where all of it was done before anybody looked, the start has to do.
             if seen - before[counted] < goal:
                 done, began = seen - before[counted], at
-    _, ended = wait_until(bench.client, "finished", before["finished"] + runs, timeout=TIMEOUT)
+    there, at = wait_until(bench.client, ended, before[ended] + runs, timeout=TIMEOUT)
+    # Where there is more than is waited for, some of it is done besides.
+    goal += there - before[ended] - runs
     cost = meter.cost(goal)
     started.check()
-    return (goal - done) / (ended - began), cost, noise
+    return (goal - done) / (at - began), cost, noise

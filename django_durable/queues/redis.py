@@ -96,11 +96,14 @@ class RedisQueue:
 
     def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
         client = self._client(BLOCK_SECONDS + HANG_SECONDS)
-        first = client.blpop(keys, timeout=max(timeout, 0.01))
-        if first is None:
-            return []
-        found: list[bytes] = [first[1]]
-        for key in keys[keys.index(_text(first[0])) :]:
+        found: list[bytes] = []
+        # Who will not wait is not to block: Redis looks ten times a second whose time is up.
+        if timeout > 0:
+            first = client.blpop(keys, timeout=timeout)
+            if first is None:
+                return []
+            found, keys = [first[1]], keys[keys.index(_text(first[0])) :]
+        for key in keys:
             if len(found) < limit:
                 found += client.lpop(key, limit - len(found)) or []
         return found

@@ -309,7 +309,7 @@ def many(ctx: Context, how: str, count: int) -> Any:
 
 @pytest.mark.parametrize("how", ["map of children", "join", "undone"])
 def test_a_thousand_are_opened_again_at_once(how: str) -> None:
-    """More than SQLite takes of them one by one in a statement; PostgreSQL minds no number, and takes seconds for it."""
+    """More than SQLite takes one by one in a statement; PostgreSQL minds no number, and takes seconds for these."""
     count = 1001 if connection.vendor == "sqlite" else 61
     run = failed(many, how, count)
     with CaptureQueriesContext(connection) as statements:

@@ -113,6 +113,13 @@ class QueueContract:
         queue.push([])
         assert queue.pop(["default"], 10, 0.01) == []
 
+    def test_who_does_not_wait_has_the_answer_at_once(self, queue: Queue):
+        """A blocking call whose time is up in no time takes a tenth of a second in Redis."""
+        queue.pop(["default"], 3, 0.0)
+        began = time.monotonic()
+        assert queue.pop(["default"], 3, 0.0) == []
+        assert time.monotonic() - began < 0.08
+
     def test_an_idle_pop_returns_after_its_timeout(self, queue: Queue):
         popped, took = timed(lambda: queue.pop(["default"], 10, 0.2))
         assert popped == []

@@ -11,13 +11,14 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from more import More
 from protocol import System, serve
 
 ASYNC_CONCURRENCY = "200"
 """Coroutines are cheap (docs/performance.md); a thread each is not."""
 
 
-class DjangoDurable(System):
+class DjangoDurable(More, System):
     variants = ("sync", "async", "sync-database", "async-database")
     doors = ("sync", "sync-database")
 
@@ -51,9 +52,11 @@ class DjangoDurable(System):
         return self.one_step if steps == 1 else self.steps
 
     def clear(self) -> None:
+        from benchmarks import rows
         from benchmarks.quick import empty
 
-        empty()
+        rows.forget_queue()
+        rows.settle(after=self.after) if self.after else empty()
 
     def enqueue(self, count: int, steps: int) -> None:
         workflow = self.workflow(steps)
@@ -67,7 +70,8 @@ class DjangoDurable(System):
     def finished(self) -> int:
         from django_durable.models import Run
 
-        return Run.objects.filter(status="succeeded").count()
+        found = Run.objects.filter(status="succeeded")
+        return (found.filter(pk__gt=self.after) if self.after else found).count()
 
     def steps_done(self) -> int:
         from django_durable.models import JournalEntry

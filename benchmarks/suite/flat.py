@@ -1,0 +1,47 @@
+"""S8: a child of ten thousand and a turn of ten thousand cost what an early one costs.
+
+``benchmarks/fanout.py`` and ``benchmarks/loops.py`` measure it; here they are asked for their figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .meter import Meter
+from .quiet import wait_until_quiet
+from .scenarios import Bench, Once, Sample
+
+FEW, MANY = 1_000, 10_000
+TURNS = 10_000
+TURNS_AT_LEAST = 300
+"""``loops`` compares windows of a hundred turns."""
+
+
+@contextmanager
+def fan_out(bench: Bench) -> Iterator[Once]:
+    """Milliseconds a child, from the parent's claim to its outcome, in a fan-out of few and in one of many."""
+
+    def once() -> Iterator[Sample]:
+        for figure, full in (("S8_few_child_ms", FEW), ("S8_many_child_ms", MANY)):
+            count = bench.part_of(full)
+            noise = wait_until_quiet(bench.patience)
+            meter = Meter(bench.stage, bench.client.pid)
+            value = bench.client.ask("fan_out", count=count).result
+            yield Sample(figure, value, meter.cost(count), noise, count)
+
+    yield once
+
+
+@contextmanager
+def loop(bench: Bench) -> Iterator[Once]:
+    """Microseconds of the engine's own work in a turn around the hundredth and in one of the last."""
+
+    def once() -> Iterator[Sample]:
+        turns = max(TURNS_AT_LEAST, bench.part_of(TURNS))
+        noise = wait_until_quiet(bench.patience)
+        early, late = bench.client.ask("loop", turns=turns).result
+        yield Sample("S8_early_turn_us", 1e6 * early, {}, noise, turns)
+        yield Sample("S8_late_turn_us", 1e6 * late, {}, noise, turns)
+
+    yield once

@@ -1,0 +1,40 @@
+"""S5: what a million finished runs in the tables cost those that come after them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from .prepared import prepared
+from .scenarios import Bench, Once, Sample
+from .systems import OWN, participants
+
+FINISHED = 1_000_000
+TURNS = 3
+"""Of each, every time: what is compared takes a tenth of a second, and a tenth is the goal."""
+
+
+@contextmanager
+def with_and_without(bench: Bench, *, scenario: Callable[[Bench], AbstractContextManager[Once]]) -> Iterator[Once]:
+    """A scenario on two databases by turns, one of which has a history; each with workers of its own."""
+    [own] = participants([OWN])
+    variant, part, patience = bench.environment["BENCH_VARIANT"], bench.part, bench.patience
+    with prepared(bench.stage, own, Path(sys.executable), variant, part=part, patience=patience, beside="anew") as anew:
+        # The history is copied from what the workers do first.
+        with bench.workers(1):
+            pass
+        bench.client.ask("history", count=bench.part_of(FINISHED))
+        anew.client.ask("history", count=0)
+        with scenario(bench) as old, scenario(anew) as new:
+
+            def once() -> Iterator[Sample]:
+                sides = [("S5_without", new), ("S5_with", old)]
+                for _ in range(TURNS):
+                    for prefix, measured in sides:
+                        yield from (sample.as_of(prefix) for sample in measured())
+                    # Neither is always the second.
+                    sides.reverse()
+
+            yield once

@@ -1,0 +1,47 @@
+"""What ``make bench-all`` measures besides: S5, S7, S8, S10 and the growth, of this project alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from . import flat, growth, scenarios
+from .history import with_and_without
+from .scenarios import Bench, Once, Sample
+from .sleepers import sleepers
+from .slow_disk import fast_and_slow
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A scenario, and the variants in which it says something new."""
+
+    enter: Callable[[Bench], AbstractContextManager[Once]]
+    variants: tuple[str, ...] = ("sync",)
+
+
+BOTH_KINDS, BOTH_QUEUES = ("sync", "async"), ("sync", "sync-database")
+
+REST: dict[str, Rest] = {
+    "S5-S1": Rest(partial(with_and_without, scenario=scenarios.enqueue), BOTH_QUEUES),
+    "S5-S2": Rest(partial(with_and_without, scenario=scenarios.drain), BOTH_QUEUES),
+    "S7": Rest(sleepers, BOTH_QUEUES),
+    "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES),
+    "S8-loop": Rest(flat.loop),
+    "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), BOTH_KINDS),
+    "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), BOTH_KINDS),
+    "S10-S4": Rest(partial(fast_and_slow, scenario=scenarios.sequential)),
+    **{f"workers@{n}": Rest(partial(growth.by_workers, processes=n), BOTH_KINDS) for n in growth.PROCESSES},
+    **{f"queued@{n}": Rest(partial(growth.by_queued, queued=n), BOTH_QUEUES) for n in growth.QUEUED},
+    **{f"kilobytes@{n}": Rest(partial(growth.by_payload, kilobytes=n)) for n in growth.PAYLOADS},
+    **{f"journal@{n}": Rest(partial(growth.by_journal, entries=n)) for n in growth.JOURNALED},
+}
+
+
+def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
+    """The samples of each time that the scenario is measured."""
+    with REST[scenario].enter(bench) as once:
+        for _ in range(repetitions):
+            yield list(once())

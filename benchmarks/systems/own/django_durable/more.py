@@ -1,0 +1,125 @@
+"""What only this project's client is asked: rows that are there already, sleepers, fan-outs, loops, resumes."""
+
+from __future__ import annotations
+
+import base64
+import random
+from contextlib import ExitStack
+from typing import Any
+from uuid import UUID
+
+DAY = 86_400_000
+"""Milliseconds."""
+ASLEEP = 600
+"""Seconds that a sleeper sleeps in all, so that those that come due soon were started before anything else here."""
+
+
+class More:
+    """Calls besides those of ``protocol.System``; ``after`` is the last id of what ``clear`` has to leave."""
+
+    after: UUID | None = None
+    one_step: Any
+
+    def history(self, count: int) -> None:
+        """``count`` runs that finished during the last twenty days, copies of one that is here. They stay for good,
+        and so the counting looks at later runs only; with a ``count`` of 0 it does just that."""
+        from benchmarks import rows
+        from django_durable.models import Run
+
+        now = rows.milliseconds()
+        if count:
+            template = Run.objects.filter(status="succeeded").latest("pk").pk
+            rows.multiply(template, count, first=now - 21 * DAY, step=20 * DAY / count)
+        self.after = rows.id_at(now - DAY // 2)
+        rows.settle(after=self.after)
+
+    def queue_up(self, count: int) -> None:
+        """``count`` queued runs that nobody sees before ``show_queued``."""
+        from django.db import transaction
+
+        from benchmarks import rows
+
+        self._hidden = ExitStack()
+        self._hidden.enter_context(transaction.atomic())
+        template = self.one_step.enqueue(count=1).id
+        if count > 1:
+            rows.multiply(template, count - 1, first=rows.milliseconds() - count, step=1)
+
+    def show_queued(self) -> None:
+        from benchmarks import rows
+
+        self._hidden.close()
+        rows.settle()
+        rows.push_queued()
+
+    def sleep_many(self, count: int) -> None:
+        """``count`` scheduled runs that come due tomorrow."""
+        from benchmarks import rows
+
+        template = self.one_step.using(run_after=DAY / 1000).enqueue(count=1).id
+        if count > 1:
+            rows.multiply(template, count - 1, first=rows.milliseconds() - count, step=1)
+        rows.settle()
+
+    def wake_later(self, count: int, each_second: int, seconds: float) -> dict[str, Any]:
+        """``count`` scheduled runs of which ``each_second`` come due in each second, the first ``seconds`` from now.
+
+        What ``lags`` is to be told of them.
+        """
+        from django.db import transaction
+
+        from benchmarks import rows
+
+        first, step = rows.milliseconds() + round(1000 * (seconds - ASLEEP)), 1000 / each_second
+        with transaction.atomic():
+            # It is none of them: it comes due when all of this is over.
+            template = self.one_step.using(run_after=ASLEEP).enqueue(count=1).id
+            rows.multiply(template, count, first=first, step=step)
+        return {"first": str(rows.id_at(first)), "last": str(rows.id_at(first + round(count * step) + 1))}
+
+    def lags(self, first: str, last: str) -> list[float]:
+        from benchmarks import rows
+
+        return rows.lags(UUID(first), UUID(last), ASLEEP)
+
+    def enqueue_texts(self, count: int, kilobytes: int, batch: int) -> None:
+        """Runs that carry a text of that size, which hardly compresses, as input, journaled value and outcome."""
+        from benchmarks.project.workflows import carry
+
+        noise = base64.b64encode(random.Random(kilobytes).randbytes(768 * kilobytes)).decode()
+        for first in range(0, count, batch):
+            carry.enqueue_many([{"text": noise}] * min(batch, count - first))
+
+    def park(self, counts: list[int]) -> list[str]:
+        """A run for each count that journals so many steps and then waits: their ids."""
+        from benchmarks.project.workflows import parked
+
+        return [str(parked.enqueue(count=count).id) for count in counts]
+
+    def parked(self) -> int:
+        from django_durable.models import Run
+
+        return Run.objects.filter(status="waiting").count()
+
+    def resume(self, run_id: str, times: int) -> list[float]:
+        """Seconds of a claim of a parked run, and of its replay up to the first new step; no worker is alive then."""
+        from benchmarks.replay import resume
+        from django_durable import get_run
+
+        handle = get_run(run_id)
+        if handle.status == "waiting":
+            handle.send_event("go on")
+        return list(resume("bench.parked", UUID(run_id), times))
+
+    def fan_out(self, count: int) -> float:
+        """Milliseconds of each of so many children, with two worker processes."""
+        from benchmarks.fanout import measure
+
+        return measure(count).child_ms
+
+    def loop(self, turns: int) -> tuple[float, float]:
+        """Seconds of an early turn of a loop of so many, and of a late one."""
+        from benchmarks.loops import measure
+
+        found = measure(turns)
+        return found.early, found.late

@@ -1,0 +1,229 @@
+"""What `make bench-all` measures besides the comparison: what it divides and draws, and small real runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+from xml.etree import ElementTree
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from benchmarks import rows
+from benchmarks.suite import __main__ as suite
+from benchmarks.suite import page, sleepers
+from benchmarks.suite.goals import BOUNDS, GOALS, REST_GOALS, verdicts
+from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.lines import CURVES, drawn, points
+from benchmarks.suite.rest import REST
+from benchmarks.suite.scenarios import SCENARIOS, Bench, Sample
+from benchmarks.suite.slow_disk import SLOW, commit_ms, slow_disk
+from benchmarks.suite.stage import stage
+from benchmarks.suite.systems import OWN, PARTICIPANTS
+from django_durable.core.ids import uuid7
+from django_durable.models import JournalEntry, Payload, Run
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def ledger(path: Path, figures: dict[str, float], variant: str = "sync") -> Ledger:
+    made = Ledger.new(path / "results.json")
+    for figure, value in figures.items():
+        made.add(OWN, variant, Sample(figure, value, {}, 0.0))
+    return made
+
+
+def found(made: Ledger) -> dict[str, tuple[float, bool]]:
+    return {verdict.name: (round(verdict.ratio, 3), verdict.is_met) for verdict in verdicts(made)}
+
+
+def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -> None:
+    figures = {"S5_without_drain": 100.0, "S5_with_drain": 90.0, "S5_without_bulk": 100.0, "S5_with_bulk": 89.0}
+    assert found(ledger(tmp_path, {**figures, "S10_fast_steps": 1000.0, "S10_slow_steps": 599.0})) == {
+        "S5_bulk_with_history": (0.89, False),
+        "S5_drain_with_history": (0.9, True),
+        "S10_steps_sync": (0.599, False),
+    }
+
+
+def test_a_bound_is_the_figure_itself_of_one_variant(tmp_path: Path) -> None:
+    figures = {"S7_lag_p99_ms": 1000.0, "S7_rss_more_mb": 20.1, "replay_us@100": 15.0}
+    assert found(ledger(tmp_path, figures, "sync-database")) == {
+        "S7_lag_p99_ms sync-database": (1000.0, True),
+        "S7_rss_more_mb sync-database": (20.1, False),
+    }
+    assert found(ledger(tmp_path, {"replay_us@100": 15.1})) == {"replay_us@100 sync": (15.1, False)}
+
+
+def test_flat_is_a_fifth_more_at_most(tmp_path: Path) -> None:
+    figures = {"S8_few_child_ms": 1.0, "S8_many_child_ms": 1.2, "S8_early_turn_us": 10.0, "S8_late_turn_us": 12.1}
+    assert found(ledger(tmp_path, figures)) == {
+        "S8_child_many_vs_few": (1.2, True),
+        "S8_turn_late_vs_early": (1.21, False),
+    }
+
+
+def test_goals_and_scenarios_have_names_of_their_own() -> None:
+    names = [goal.name for goal in (*GOALS, *REST_GOALS)]
+    assert len(names) == len(set(names))
+    assert not SCENARIOS.keys() & REST.keys()
+    shown = {*page.FIGURES, *page.REST_FIGURES}
+    assert {figure for goal in REST_GOALS for figure in (goal.figure, goal.other)} <= shown
+    drawn_names = {curve.name for curve in CURVES}
+    assert {figure for figure, _, _ in BOUNDS if figure.partition("@")[0] not in drawn_names} <= shown
+
+
+def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["suite", "--rest"])
+    assert suite.read_options().scenarios == list(REST)
+    told = {"variants": ["sync", "async"], "doors": ["direct"]}
+    for participant in PARTICIPANTS:
+        expected = ("sync", "sync-database") if participant.name == OWN else ()
+        assert suite._variants("S7", participant, told) == expected
+    assert suite._variants("S1", PARTICIPANTS[0], told) == ["direct"]
+    assert suite._variants("S2", PARTICIPANTS[0], told) == ["sync", "async"]
+
+
+def test_a_scenario_that_is_not_there_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["suite", "--scenarios", "S2,S5"])
+    with pytest.raises(SystemExit):
+        suite.read_options()
+    assert "no such scenario: S5" in capsys.readouterr().err
+
+
+def test_a_figure_under_another_name_is_otherwise_the_same() -> None:
+    sample = Sample("S2_drain", 5.0, {"wal_bytes": 1.0}, 0.1, 7)
+    assert sample.as_of("S10_slow") == Sample("S10_slow_drain", 5.0, {"wal_bytes": 1.0}, 0.1, 7)
+
+
+def test_a_curve_has_a_line_for_each_variant_and_a_place_for_each_point(tmp_path: Path) -> None:
+    made = ledger(tmp_path, {"drain_by_workers@2": 200.0, "drain_by_workers@1": 100.0, "drain_by_workers@4": 150.0})
+    made.add(OWN, "async", Sample("drain_by_workers@1", 50.0, {}, 0.0))
+    [curve] = [one for one in CURVES if one.name == "drain_by_workers"]
+    lines = points(made, curve)
+    assert lines == {"sync": [(1.0, 100.0), (2.0, 200.0), (4.0, 150.0)], "async": [(1.0, 50.0)]}
+    drawing = ElementTree.fromstring(drawn(curve, lines))  # noqa: S314
+    sync, alone = [line.get("points", "").split() for line in drawing.iter(f"{SVG}polyline")]
+    assert (len(sync), len(alone), len(list(drawing.iter(f"{SVG}circle")))) == (3, 1, 4)
+    (x1, y1), (x2, y2), (x4, y4) = [tuple(map(int, place.split(","))) for place in sync]
+    # Twice as many is as far each time; more is higher.
+    assert x2 - x1 == x4 - x2 > 0
+    assert y2 < y4 < y1
+
+
+def test_the_page_shows_the_rest_where_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
+    monkeypatch.setattr(page, "CHART", tmp_path / "performance.svg")
+    written.write_text(page.PLACE)
+    page.write(ledger(tmp_path, {}))
+    assert "###" not in written.read_text()
+    page.write(ledger(tmp_path, {"S7_lag_p99_ms": 340.0, "replay_us@10": 5.0, "replay_us@1000": 4.0}))
+    lines = written.read_text().splitlines()
+    assert "| `S7_lag_p99_ms sync` | 340.00 | 1000 |  |" in lines
+    assert f"| {page.REST_FIGURES['S7_lag_p99_ms']} | sync | 340 | 340 - 340 | 1 |" in lines
+    assert "| journaled steps at resume | 10 | 1,000 |" in lines
+    assert "| sync | 5.00 | 4.00 |" in lines
+    assert [path.name for path in tmp_path.glob("performance-*.svg")] == ["performance-replay-us.svg"]
+    assert "](performance-replay-us.svg)" in written.read_text()
+
+
+def test_memory_is_that_of_the_process_that_has_grown_most() -> None:
+    idle = {1: 10 * 2**20, 2: 20 * 2**20, 3: 5}
+    assert sleepers.most_more(idle, {1: 12 * 2**20, 2: 21 * 2**20, 4: 2**30}) == 2.0
+
+
+def test_a_part_of_a_size_is_never_none() -> None:
+    bench = Bench(*cast(Any, [SimpleNamespace()] * 6), part=0.001)
+    assert (bench.part_of(10_000), bench.part_of(10)) == (10, 2)
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="the benchmark's database is PostgreSQL")
+def test_a_copy_has_what_the_run_has_with_an_id_and_times_of_its_own() -> None:
+    now = timezone.now()
+    run = Run.objects.create(
+        id=(run_id := uuid7()), root_id=run_id, workflow="bench.one_step", queue="default", status="scheduled",
+        created_at=now, wake_at=now + timedelta(hours=1),
+    )  # fmt: skip
+    JournalEntry.objects.create(
+        run_id=run.pk, path="step", seq=1, kind="step", status="succeeded", value="1", started_at=now, token=UUID(int=1)
+    )
+    Payload.objects.create(run_id=run.pk, kind="input", data="{}")
+    Payload.objects.create(run_id=run.pk, kind="output", data="1")
+    first = rows.milliseconds() - 60_000
+    rows.multiply(run.pk, 3, first=first, step=20_000)
+    copies = list(Run.objects.exclude(pk=run.pk).order_by("pk"))
+    assert [round(copy.created_at.timestamp() * 1000) - first for copy in copies] == [0, 20_000, 40_000]
+    assert [copy.pk.int >> 80 for copy in copies] == [first, first + 20_000, first + 40_000]
+    for copy in copies:
+        assert copy.pk.version == 7 and copy.root_id == copy.pk
+        assert (copy.wake_at - copy.created_at, copy.workflow) == (timedelta(hours=1), run.workflow)
+        assert JournalEntry.objects.get(run_id=copy.pk).value == "1"
+        assert Payload.objects.filter(run_id=copy.pk).count() == 2
+    assert rows.id_at(first) < copies[0].pk < rows.id_at(first + 1)
+
+
+@pytest.mark.django_db
+def test_lags_count_from_the_instant_at_which_a_run_came_due() -> None:
+    now, first = timezone.now(), uuid7()
+    for late in (0.25, 0.0, 2.0):
+        Run.objects.create(
+            id=(run_id := uuid7()), root_id=run_id, workflow="bench.one_step", queue="default", status="waiting",
+            waiting_on="nothing", created_at=now, started_at=now + timedelta(seconds=10 + late),
+        )  # fmt: skip
+    assert rows.lags(first, uuid7(), 10) == pytest.approx([0.0, 250.0, 2000.0])
+    Run.objects.update(started_at=None)
+    with pytest.raises(AssertionError, match="not all of them were claimed"):
+        rows.lags(first, uuid7(), 10)
+
+
+def test_a_slow_disk_is_slow_until_it_is_left() -> None:
+    with stage() as scene:
+        with slow_disk(scene):
+            assert commit_ms(scene) >= SLOW
+        assert commit_ms(scene) < SLOW
+
+
+def measure(results: Path, scenario: str, variant: str, *more: str) -> dict[str, Any]:
+    """The series of one small real run."""
+    command = [sys.executable, "-m", "benchmarks.suite", "--scenarios", scenario, "--variants", variant, *more]
+    small = ["--part", "0.002", "--repetitions", "0", "--patience", "0", "--results", str(results)]
+    done = subprocess.run([*command, *small], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode in (0, 1) and not done.stderr, done.stdout + done.stderr
+    written = json.loads(results.read_text())
+    assert f"{scenario} {OWN} {variant}" in written["done"]
+    return dict(written["series"])
+
+
+def test_it_measures_a_history_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    series = measure(results, "S5-S1", "sync-database", "--resume")
+    names = {f"S5_{side}_{door}" for side in ("with", "without") for door in ("enqueue", "bulk")}
+    assert {one["figure"] for one in series.values()} == names
+    # Nothing is measured twice.
+    assert measure(results, "S5-S1", "sync-database", "--resume") == series
+
+
+@pytest.mark.parametrize(
+    ("scenario", "variant", "figures"),
+    [
+        ("S8-loop", "sync", ["S8_early_turn_us", "S8_late_turn_us"]),
+        ("queued@10000", "sync", ["drain_by_queued@20"]),
+        ("kilobytes@10", "sync", ["drain_by_kilobytes@10"]),
+        ("journal@100", "sync", ["replay_us@100", "resume_ms@100"]),
+    ],
+)
+def test_it_measures_real_processes(tmp_path: Path, scenario: str, variant: str, figures: list[str]) -> None:
+    series = measure(tmp_path / "results.json", scenario, variant)
+    assert sorted(one["figure"] for one in series.values()) == figures
+    assert all(one["values"][0] > 0 for one in series.values())
