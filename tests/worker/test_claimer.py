@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from math import inf
 from uuid import UUID
 
 import pytest
@@ -193,17 +194,29 @@ def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
 
 
 def test_claims_that_follow_at_once_are_made_by_the_batch(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, third = make_run(), make_run(), make_run()
-    parts, waits, now = Parts(db, 8), [], [1000.0]
+    parts, waits, now = Parts(db, 100), [], [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     monkeypatch.setattr(parts.claimer._stop, "wait", lambda seconds: waits.append(round(seconds, 6)))
-    for run, later in ((first, 0.0), (second, 0.0005), (third, module.PACE_SECONDS)):
-        now[0] += later
-        parts.queue.ids = [run.pk]
+    for runs in (1, 1, 2, 3, 2, 2, 1, 1):
+        parts.queue.ids = [make_run().pk for _ in range(runs)]
         parts.claimer.tick()
-    # A lone one waits for nobody; nor does one that comes a moment after the pace.
-    assert waits == [round(module.PACE_SECONDS - 0.0005, 6)]
-    assert parts.ids == [first.pk, second.pk, third.pk]
+    # Of a lone one the next is soon; where more have come meanwhile, it is put off longer and longer.
+    assert waits == [0.001, 0.001, 0.002, 0.004, 0.008, 0.01, 0.001]
+    now[0] += 0.001
+    parts.queue.ids = [make_run().pk]
+    parts.claimer.tick()
+    assert len(waits) == 7
+
+
+def test_a_backlog_is_claimed_without_a_pause(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, waits = Parts(db, 2), []
+    monkeypatch.setattr(parts.claimer._stop, "wait", waits.append)
+    parts.claimer._next_look = inf
+    for _ in range(3):
+        parts.queue.ids = [make_run().pk for _ in range(2)]
+        assert parts.claimer.tick() == 2
+        parts.free_all()
+    assert waits == []
 
 
 def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
