@@ -65,6 +65,7 @@ def installed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     all_signals = [getattr(signals, name) for name in vars(signals) if name.startswith(("run_", "step_", "schedule_"))]
     receivers = [list(signal.receivers) for signal in all_signals]
     yield
+    registry.duplicates()  # what no block has started is to be named while the names are the document's
     for signal, before in zip(all_signals, receivers, strict=True):
         signal.receivers = before
         signal.sender_receivers_cache.clear()
