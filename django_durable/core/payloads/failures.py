@@ -22,9 +22,9 @@ def describe(error: BaseException, *, limit_message: int = 10_000, limit_traceba
     return _describe(error, limit_message, limit_traceback, [])
 
 
-def short(error: BaseException) -> str:
-    """Type and message in at most some 200 characters, for a sentence of ours. Raises nothing."""
-    return f"{type(error).__name__}: {_message(error, 200)}"
+def short(error: BaseException, most: int = 200) -> str:
+    """Type and message in little more than ``most`` characters, for a sentence of ours. Raises nothing."""
+    return f"{type(error).__name__}: {_message(error, most)}"
 
 
 def type_name(cls: type[BaseException]) -> str:
