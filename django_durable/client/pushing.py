@@ -30,7 +30,9 @@ def push_after_commit(db: Database, ready: Sequence[Ready]) -> None:
 
 
 def _hint(alias: str, queue: Queue, ready: Sequence[Ready]) -> None:
-    hint(Database(alias), queue, ready, limits())
+    # The bounds of all workflows, only where some count.
+    bounds = limits() if any(run.limit_key is not None for run in ready) else {}
+    hint(Database(alias), queue, ready, bounds)
 
 
 def wake_after_commit(db: Database, run_id: UUID) -> None:

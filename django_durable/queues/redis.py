@@ -14,6 +14,7 @@ from django_redis import get_redis_connection
 
 from ..core import clock
 from .ready import Ready
+from .unawaited import Unawaited
 
 logger = logging.getLogger("django_durable.queues")
 
@@ -28,6 +29,21 @@ HANG_SECONDS = 1.0
 LIST_LIMIT = 100_000
 """A list is a window on the database, not a mirror of it; beyond this length pushes are dropped."""
 BANDS = ("high", "normal", "low")
+TAKE = """
+local found, room = {}, tonumber(ARGV[1])
+for _, key in ipairs(KEYS) do
+    if room <= 0 then
+        break
+    end
+    for _, one in ipairs(redis.call('LPOP', key, room) or {}) do
+        found[#found + 1] = one
+        room = room - 1
+    end
+end
+return found
+"""
+"""Up to so many of the lists, the first ones first: one round trip, and half of the time and CPU that one for each
+list took."""
 
 
 def band_of(priority: int) -> str:
@@ -59,6 +75,7 @@ class RedisQueue:
         self._cache = cache
         self._prefix = prefix
         self._clients: dict[float, Any] = {}
+        self._unawaited: Unawaited | None = None
         self._mutex = threading.Lock()
         self._broken_until = 0.0
         self._failing: set[str] = set()
@@ -76,17 +93,20 @@ class RedisQueue:
             lists[self._key(run.queue, band_of(run.priority))].append(str(run.id))
 
         def send() -> None:
-            client = self._client(PUSH_SECONDS)
-            for key, ids in lists.items():
-                # As a rule one list and one command: a pipeline costs twice as much as what it would save.
-                if client.rpush(key, *ids) > LIST_LIMIT:
-                    client.ltrim(key, 0, LIST_LIMIT - 1)
+            # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
+            replies = self._sender().send(
+                [("RPUSH", key, *ids) for key, ids in lists.items()], is_awaited="push" in self._failing
+            )
+            for (_, key, *_), length in replies:
+                if length > LIST_LIMIT:
+                    self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
 
         self._guarded("push", send, None)
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
-        if not self.gives_hints:
-            self._closed.wait(timeout)
+        # BLPOP takes at least one list: of a worker whose queues are all held there is none.
+        if not self.gives_hints or not queues:
+            self._closed.wait(min(timeout, BLOCK_SECONDS))
             return []
         keys = [self._key(queue, band) for band in BANDS for queue in queues]
         found: list[bytes] = self._guarded("pop", lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
@@ -96,17 +116,16 @@ class RedisQueue:
 
     def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
         client = self._client(BLOCK_SECONDS + HANG_SECONDS)
-        found: list[bytes] = []
+        take = client.register_script(TAKE)
+        found: list[bytes] = take(keys=keys, args=[limit])
         # Who will not wait is not to block: Redis looks ten times a second whose time is up.
-        if timeout > 0:
-            first = client.blpop(keys, timeout=timeout)
-            if first is None:
-                return []
-            found, keys = [first[1]], keys[keys.index(_text(first[0])) :]
-        for key in keys:
-            if len(found) < limit:
-                found += client.lpop(key, limit - len(found)) or []
-        return found
+        if found or timeout <= 0:
+            return found
+        first = client.blpop(keys, timeout=timeout)
+        if first is None:
+            return []
+        others = take(keys=keys[keys.index(_text(first[0])) :], args=[limit - 1]) if limit > 1 else []
+        return [first[1], *others]
 
     def length(self, queue: str) -> int:
         def count() -> int:
@@ -132,8 +151,11 @@ class RedisQueue:
     def _disconnect(self) -> None:
         # Not the connection of a pop that waits: it sees that we are closed when its time is up.
         with self._mutex:
+            sender, self._unawaited = self._unawaited, None
             for client in self._clients.values():
                 client.connection_pool.disconnect(inuse_connections=False)
+        if sender is not None:
+            sender.close()
 
     def _key(self, queue: str, band: str) -> str:
         return f"{self._prefix}:{{{queue}}}:{band}"
@@ -165,6 +187,13 @@ class RedisQueue:
         if is_news:
             # As loud as the loss: whoever was told of that is to hear of this.
             logger.warning("redis is back")
+
+    def _sender(self) -> Unawaited:
+        pool = self._client(PUSH_SECONDS).connection_pool
+        with self._mutex:
+            if self._unawaited is None:
+                self._unawaited = Unawaited(pool, redis.ConnectionError)
+            return self._unawaited
 
     def _client(self, socket_timeout: float) -> Any:
         """A client whose socket time-out fits its use.

@@ -76,6 +76,12 @@ class QueueContract:
         assert queue.pop(["default"], 10, LONG) == self.expected(runs)
         assert queue.pop(["default"], 10, 0.01) == []
 
+    def test_who_asks_for_no_queue_gets_nothing_and_waits_no_longer_than_he_said(self, queue: Queue):
+        queue.push([ready()])
+        _, took = timed(lambda: [queue.pop([], 10, 0.05) for _ in range(3)])
+        assert 0.05 <= took < SOON
+        assert queue.gives_hints is self.keeps_lists
+
     def test_no_more_comes_out_than_asked_for(self, queue: Queue):
         runs = [ready() for _ in range(5)]
         queue.push(runs)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -200,6 +202,9 @@ def test_a_push_to_a_redis_that_does_not_answer_gives_up_soon(queue: RedisQueue,
     if used:
         queue.push([ready()])
     hung()
+    if used:
+        # Nobody waits for the reply to this one before the next one.
+        assert timed(lambda: queue.push([ready()]))[1] < 0.05
     result, took = timed(lambda: queue.push([ready()]))
     assert result is None
     assert took < PUSH_LIMIT
@@ -277,8 +282,35 @@ def test_a_list_does_not_grow_for_ever(queue: RedisQueue, monkeypatch: pytest.Mo
     runs = [ready() for _ in range(8)]
     queue.push(runs[:4])
     queue.push(runs[4:])
+    # How long the list was after a push is read at the next one.
+    queue.push([ready()])
     assert queue.length("default") == 5
     assert queue.pop(["default"], 10, 1) == [run.id for run in runs[:5]]
+
+
+def test_a_process_that_was_forked_pushes_on_a_connection_of_its_own(queue: RedisQueue):
+    """On its parent's the two would read each other's replies."""
+    queue.push([ready()])
+    assert queue._unawaited is not None
+    [line] = queue._unawaited._idle
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            queue.push([ready()])
+            [mine] = queue._unawaited._idle
+            os._exit(0 if mine is not line else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    queue.push([ready()])
+    assert queue._unawaited._idle == [line]
+    assert queue.length("default") == 3
+
+
+def test_pushes_take_their_turns_on_one_connection(queue: RedisQueue):
+    before = len(client().client_list())
+    for _ in range(5):
+        queue.push([ready()])
+    assert len(client().client_list()) == before + 1
 
 
 def test_redis_holds_nothing_but_ids(queue: RedisQueue):
