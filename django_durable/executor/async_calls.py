@@ -69,12 +69,20 @@ class Calls:
     @contextmanager
     def finishing(self) -> Iterator[None]:
         """While this lasts, only who is in a hurry interrupts the task."""
-        own = self._own
-        outer, own._finishing = own._finishing, self
+        outer = self.begin_to_finish()
         try:
             yield
         finally:
-            own._finishing = outer
+            self.end_to_finish(outer)
+
+    def begin_to_finish(self) -> Calls | None:
+        """``finishing`` without a context manager, which every step would make; what to end it with."""
+        own = self._own
+        outer, own._finishing = own._finishing, self
+        return outer
+
+    def end_to_finish(self, outer: Calls | None) -> None:
+        self._own._finishing = outer
 
     @property
     def are_hurried(self) -> bool:

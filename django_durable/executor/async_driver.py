@@ -120,8 +120,11 @@ class AsyncDriver:
             while True:
                 effect = decisions.send(answer)
                 if isinstance(effect, Perform):
-                    with calls.finishing():
+                    outer = calls.begin_to_finish()
+                    try:
                         answer = await self._steps.perform(effect)
+                    finally:
+                        calls.end_to_finish(outer)
                 elif isinstance(effect, Persist):
                     if not (effect is LAST and self.tails is not None and self.tails.may_wait(self._flow, 3)):
                         await self.persist()

@@ -78,6 +78,7 @@ class Attempt:
                 # What comes after the function has to find room, whatever that has left.
                 max_entries=settings.JOURNAL_MAX_ENTRIES if claim.phase == Phase.FORWARD else None,
                 is_fork=claim.is_fork,
+                keeps_log=settings.LOG_LINES > 0,
             ),
             claim.journal,
             claim.lease,

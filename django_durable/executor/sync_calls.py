@@ -7,17 +7,18 @@ import threading
 from ..core.flow.executing import executing_line
 from ..core.flow.flow import Flow
 from .misuse import refuse_other_thread, refuse_outer_context
-from .transactions import open_transactions, refuse_open_transaction
+from .transactions import connections_here, open_transactions, refuse_open_transaction
 
 
 class SyncCalls:
     """What is known of where the line runs, and of its latest call."""
 
-    __slots__ = ("_name", "_thread", "outer")
+    __slots__ = ("_name", "_thread", "connections", "outer")
 
     def __init__(self) -> None:
         self.outer = open_transactions()
         """What was open before the line began."""
+        self.connections = connections_here()
         self._thread = threading.get_ident()
         self._name = ""
 
@@ -29,5 +30,5 @@ class SyncCalls:
         if threading.get_ident() != self._thread:
             refuse_other_thread(flow, self._thread, name)
         if flow.outcome is None:
-            refuse_open_transaction(self.outer)
+            refuse_open_transaction(self.outer, self.connections)
         self._name = name

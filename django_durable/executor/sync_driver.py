@@ -37,7 +37,7 @@ from .misuse import refuse_coroutine_body
 from .step_call import call_step
 from .sync_calls import SyncCalls
 from .tails import Tails
-from .transactions import drop_broken_connections, leftover_transactions
+from .transactions import connections_here, drop_broken_connections, leftover_transactions
 
 
 class SyncDriver:
@@ -86,7 +86,7 @@ class SyncDriver:
             self._ends.wait()
         else:
             self._ends.wait(self._begun - self._flow.losers.lines())
-        leftover_transactions(self._calls.outer)
+        leftover_transactions(self._calls.outer, self._calls.connections)
 
     def _execute(self, effect: Effect) -> Answer:
         match effect:
@@ -124,11 +124,12 @@ class SyncDriver:
         except BaseException as error:
             # SystemExit and the like too: they are the step's failure, and the run is not to be left hanging.
             seconds = time.perf_counter() - began
-            leftover_transactions(self._calls.outer)
+            # Asked for anew: what has failed may be what follows the opening of one.
+            leftover_transactions(self._calls.outer, connections_here())
             drop_broken_connections()
             return Raised(error, seconds)
         seconds = time.perf_counter() - began
-        left_open = leftover_transactions(self._calls.outer)
+        left_open = leftover_transactions(self._calls.outer, self._calls.connections)
         return Raised(left_open, seconds) if left_open else Returned(value, seconds)
 
     def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:

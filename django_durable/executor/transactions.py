@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from ..exceptions import ContextMisuse
 
@@ -38,17 +41,54 @@ def transactions_before() -> dict[str, int]:
     return _before.get()
 
 
+class _Here(threading.local):
+    connections: list[BaseDatabaseWrapper] | None = None
+    """None in a thread that has executed nothing: a web server's, whose connections are none of our business."""
+
+
+_here = _Here()
+
+
+def connections_here() -> list[BaseDatabaseWrapper]:
+    """Those of this thread, and from now on those that it opens. To ask Django for them takes longer than the rest of a
+    step's beginning and end.
+
+    Until it is called again it misses one that was open elsewhere and is put into Django's place for an alias.
+    """
+    if (here := _here.connections) is None:
+        here = _here.connections = []
+    here[:] = connections.all(initialized_only=True)
+    return here
+
+
+def _opened(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    here = _here.connections
+    if here is None:
+        return
+    if not _has(here, connection) and _has(connections.all(initialized_only=True), connection):
+        here.append(connection)
+
+
+def _has(those: Iterable[BaseDatabaseWrapper], connection: BaseDatabaseWrapper) -> bool:
+    # Wrappers of one alias are equal, and the engine has some of its own.
+    return any(one is connection for one in those)
+
+
+connection_created.connect(_opened, dispatch_uid="django_durable.executor.transactions")
+
+
 def _depth(connection: object) -> int:
     return len(getattr(connection, "atomic_blocks", ())) or (1 if getattr(connection, "in_atomic_block", False) else 0)
 
 
-def refuse_open_transaction(outer: dict[str, int]) -> None:
-    """Raise ContextMisuse where a transaction is open that was not there when the run began.
+def refuse_open_transaction(outer: dict[str, int], among: Iterable[BaseDatabaseWrapper] | None = None) -> None:
+    """Raise ContextMisuse where a transaction is open that was not there when the run began; ``among``: on one of these
+    (None: of this thread's connections).
 
     A step's journal row is committed on another connection: were the user's transaction rolled back, the
     journal would say that it happened.
     """
-    for connection in connections.all(initialized_only=True):
+    for connection in connections.all(initialized_only=True) if among is None else among:
         if connection.in_atomic_block and _depth(connection) > outer.get(connection.alias, 0):
             raise ContextMisuse(
                 "ctx was used inside transaction.atomic(): what the journal says could be rolled back. "
@@ -56,10 +96,12 @@ def refuse_open_transaction(outer: dict[str, int]) -> None:
             )
 
 
-def leftover_transactions(outer: dict[str, int]) -> ContextMisuse | None:
-    """Undo what a step left open on this thread's connections; the error that says so, or None."""
+def leftover_transactions(
+    outer: dict[str, int], among: Iterable[BaseDatabaseWrapper] | None = None
+) -> ContextMisuse | None:
+    """Undo what a step left open on this thread's connections, or ``among`` these; the error that says so, or None."""
     found = None
-    for connection in connections.all(initialized_only=True):
+    for connection in connections.all(initialized_only=True) if among is None else among:
         if connection.connection is None:
             continue
         is_open = connection.in_atomic_block and _depth(connection) > outer.get(connection.alias, 0)

@@ -334,7 +334,7 @@ def test_a_branch_whose_end_fails_in_the_driver_is_told_as_that_branch_s_error(
     """Nobody would hear of an error that ends a thread, and the run would wait for ever."""
     from django_durable.executor import sync_driver
 
-    def broken(outer: Any) -> None:
+    def broken(outer: Any, among: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise OSError("the connection is gone")
 

@@ -379,7 +379,10 @@ def test_another_kind_under_a_name_blocks_the_run_until_the_code_fits() -> None:
     assert run.refresh().status == Status.BLOCKED
     why = run.why()
     assert why.reason == "blocked: diverged"
-    assert why.text == "'pay' is a step in the journal, but the code now asks for a sleep."
+    assert why.text == (
+        "'pay' is a step in the journal, but the code now asks for a sleep. "
+        "A worker with other code tries it again, and so does a resume."
+    )
     changed.clear()
     run.resume()
     run_until_idle(skip_waits=True)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import connection, connections, transaction
 from django.test import TestCase
 
 from django_durable import AsyncContext, Context, durable_workflow
-from django_durable.exceptions import RunFailed
+from django_durable.exceptions import ContextMisuse, RunFailed
+from django_durable.executor.transactions import (
+    connections_here,
+    leftover_transactions,
+    refuse_open_transaction,
+)
 from django_durable.models import JournalEntry
+from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
 
 committing = pytest.mark.django_db(transaction=True)
@@ -115,3 +122,39 @@ class OwnTransaction(TestCase):
         run = case.enqueue()
         run_until_idle()
         assert run.result(timeout=0) == {"a": 2, "b": 2}
+
+
+def in_a_new_thread(work: Callable[[], None]) -> None:
+    """It has no connection of its own yet, as a worker's threads at first."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(work).result(timeout=30)
+
+
+@committing
+def test_a_transaction_is_found_on_a_connection_that_was_opened_since() -> None:
+    def work() -> None:
+        here = connections_here()
+        assert here == []
+        try:
+            refuse_open_transaction({}, here)
+            with pytest.raises(ContextMisuse), transaction.atomic():
+                refuse_open_transaction({}, here)
+            transaction.atomic().__enter__()
+            assert leftover_transactions({}, here) is not None
+            assert not connection.in_atomic_block
+            assert leftover_transactions({}, here) is None
+        finally:
+            connections.close_all()
+
+    in_a_new_thread(work)
+
+
+@committing
+def test_the_engines_own_connections_are_nobody_elses() -> None:
+    def work() -> None:
+        here, own = connections_here(), PrivateDatabase()
+        own.rows("SELECT 1")
+        own.close()
+        assert here == []
+
+    in_a_new_thread(work)
