@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .client.model_ref import ModelRef
+from .client.tagging import tag_for
 from .core.async_context import AsyncContext
 from .core.context import Context
 from .core.flow.stepping import current_step
@@ -51,9 +52,14 @@ __all__ = [
     "fork_runs",
     "get_run",
     "get_workflow",
+    "hold_queue",
+    "hold_workflow",
     "pause_runs",
+    "release_queue",
+    "release_workflow",
     "rerun_runs",
     "resume_runs",
+    "tag_for",
 ]
 
 
@@ -105,3 +111,33 @@ def resume_runs(runs: Any, *, reason: str = "", actor: str = "") -> int:
     from .client import verbs
 
     return verbs.resume_runs(runs, reason=reason, actor=actor)
+
+
+def hold_queue(queue: str, *, reason: str = "", actor: str = "") -> bool:
+    """Let no run of this queue be claimed until it is released; whether it was not held before. What is being worked on
+    goes on to its next suspension. Workers hear of it with their next heartbeat."""
+    from .client import holding
+
+    return holding.hold_queue(queue, reason=reason, actor=actor)
+
+
+def release_queue(queue: str, *, reason: str = "", actor: str = "") -> bool:
+    """Let runs of this queue be claimed again, from each worker's next heartbeat on; whether it was held."""
+    from .client import holding
+
+    return holding.release_queue(queue, reason=reason, actor=actor)
+
+
+def hold_workflow(workflow: Any, *, reason: str = "", actor: str = "") -> bool:
+    """As ``hold_queue``, for the runs of a workflow (itself, or a name of it), whatever name they were started under.
+    Raises UnknownWorkflow where neither this process nor a live worker knows it."""
+    from .client import holding
+
+    return holding.hold_workflow(workflow, reason=reason, actor=actor)
+
+
+def release_workflow(workflow: Any, *, reason: str = "", actor: str = "") -> bool:
+    """As ``release_queue``, for a workflow."""
+    from .client import holding
+
+    return holding.release_workflow(workflow, reason=reason, actor=actor)

@@ -30,10 +30,19 @@ class Settings:
     WARN_PAYLOAD_BYTES: int = 1024 * 1024
     JOURNAL_WARN_ENTRIES: int = 2_000
     JOURNAL_MAX_ENTRIES: int = 50_000
+    LOG_LINES: int = 1_000
+    """How many lines of ``ctx.log`` are kept of a run: the newest. 0: none."""
     PREPARED_STATEMENTS: bool = False
-    """Prepare the engine's statements on its own connections; leave off behind PgBouncer before 1.22."""
+    """Prepare the engine's statements on its own connections, and that of ``enqueue()`` on Django's; leave off behind
+    PgBouncer before 1.22."""
     VERSION: str | None = None
     """Fingerprint of the deployed code; None: a hash of each workflow's module."""
+    REDACT: str | None = None
+    """Dotted path of what the admin asks before it shows a value: ``(run, kind, value)`` → what is shown instead."""
+    ADMIN_START: bool = False
+    """Let people with the permission ``start_run`` start runs by hand in the admin."""
+    MAY_WATCH: str | None = None
+    """Dotted path of what ``django_durable.urls`` asks whether somebody may watch a run: ``(user, run)`` → True."""
 
     @property
     def lease_margin(self) -> float:

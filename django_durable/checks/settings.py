@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from inspect import iscoroutinefunction
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, register
+from django.utils.module_loading import import_string
 
 from ..conf import KNOWN_KEYS
 from .messages import TAG, Messages, error
@@ -77,8 +79,9 @@ def _out_of_range() -> Iterator[tuple[str, str]]:
     for key in _WHOLE_FROM_ONE:
         if getattr(settings, key) < 1:
             yield key, "It must be at least 1."
-    if settings.SHUTDOWN_GRACE_SECONDS < 0:
-        yield "SHUTDOWN_GRACE_SECONDS", "It must be 0 or more."
+    for key in ("SHUTDOWN_GRACE_SECONDS", "LOG_LINES"):
+        if getattr(settings, key) < 0:
+            yield key, "It must be 0 or more."
     if settings.JOURNAL_WARN_ENTRIES > settings.JOURNAL_MAX_ENTRIES:
         yield "JOURNAL_WARN_ENTRIES", "It must be at most JOURNAL_MAX_ENTRIES: the warning would come after the error."
     if settings.MAX_CRASHES > MAX_CRASHES_MOST:
@@ -146,6 +149,49 @@ def check_sizes(**_: Any) -> Messages:
             "Lower WARN_PAYLOAD_BYTES or raise MAX_PAYLOAD_BYTES.",
         )
     ]
+
+
+@register(TAG)
+def check_redaction(**_: Any) -> Messages:
+    path = sound_settings().REDACT
+    if (wrong := _wrong_with_function(path)) is None:
+        return []
+    return [
+        error(
+            15,
+            f"DURABLE['REDACT'] is {_shown(path)}, which {wrong}.",
+            "It is the dotted path of a function that takes a run, a kind and a value, and returns what the admin "
+            "shows. As long as it cannot be asked, the admin shows no value and no error.",
+        )
+    ]
+
+
+@register(TAG)
+def check_watching(**_: Any) -> Messages:
+    path = sound_settings().MAY_WATCH
+    if (wrong := _wrong_with_function(path)) is None:
+        return []
+    return [
+        error(
+            16,
+            f"DURABLE['MAY_WATCH'] is {_shown(path)}, which {wrong}.",
+            "It is the dotted path of a function that takes a user and a run, and returns True for whom may watch the "
+            "run. As long as it cannot be asked, only the staff may.",
+        )
+    ]
+
+
+def _wrong_with_function(path: str | None) -> str | None:
+    """What is wrong with this dotted path of a function; None where nothing is."""
+    if path is None:
+        return None
+    try:
+        found = import_string(path)
+    except Exception as problem:
+        return f"cannot be imported: {problem}"
+    if not callable(found):
+        return "cannot be called"
+    return "would have to be awaited" if iscoroutinefunction(found) else None
 
 
 @register(TAG)

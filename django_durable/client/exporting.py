@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from ..models import Event, JournalEntry, Payload, Run, Tag
+from ..models import Event, JournalEntry, LogLine, Payload, Run, Tag
 from ..models.run import RunQuerySet
 from ..store.database import Database
 
@@ -27,6 +27,7 @@ ENTRY_FIELDS = (
     *("started_at", "finished_at", "wake_at", "awaits", "undo"),
 )
 EVENT_FIELDS = ("id", "name", "payload", "idempotency_key", "sent_at", "consumed_at", "consumed_by")
+LOG_FIELDS = ("at", "level", "scope", "message", "attempt")
 CHILD_FIELDS = ("id", "workflow", "status", "parent_path", "detached")
 
 Document = dict[str, Any]
@@ -40,9 +41,11 @@ def export_runs(run_ids: Sequence[UUID]) -> Iterator[Document]:
     tags = _grouped(Tag.objects.using(alias).filter(run_id__in=ids).order_by("name"), "run_id", ("name",))
     events = _grouped(Event.objects.using(alias).filter(run_id__in=ids).order_by("pk"), "run_id", EVENT_FIELDS)
     children = _grouped(Run.objects.using(alias).filter(parent_id__in=ids).order_by("pk"), "parent_id", CHILD_FIELDS)
+    lines = _grouped(LogLine.objects.using(alias).filter(run_id__in=ids).order_by("number"), "run_id", LOG_FIELDS)
     for run_id, document in documents.items():
         document["tags"] = [row["name"] for row in tags[run_id]]
         document["events"] = events[run_id]
+        document["log"] = lines[run_id]
         document["children"] = children[run_id]
         yield document
 

@@ -16,9 +16,11 @@ from ..store.database import Database
 from ..store.endings import Ending, ending_of
 from . import verbs
 from .events import EventHandle
+from .log import LoggedLine, log_of
+from .sentences import Why
 from .steps import StepInfo, step_info
 from .waiting import await_, pauses, wait
-from .why import Why, why
+from .why import why
 
 R = TypeVar("R")
 
@@ -101,6 +103,11 @@ class RunHandle(Generic[R]):
         """The journal in order. An entry that this code cannot read hides no other: see ``StepInfo.undecodable``."""
         entries = JournalEntry.objects.using(Database().alias).filter(run_id=self.id).order_by("seq")
         return [step_info(entry) for entry in entries]
+
+    def log(self, limit: int = 100) -> list[LoggedLine]:
+        """What the run's code has said through ``ctx.log``: the newest ``limit`` lines, the oldest of them first. What
+        was said since the run's last durable write is not among them yet."""
+        return log_of(self.id, limit)
 
     def why(self) -> Why:
         """Why the run is not running now and what will move it: one reason for programs, one sentence for people."""

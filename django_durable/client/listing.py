@@ -16,12 +16,15 @@ from ..core.journal.states import Status
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
 from ..models.run import IS_QUEUED, RunQuerySet
 from ..store.database import Database
+from ..store.holding import NOTHING, Held
 
 LIMIT_MOST = 1_000
 EXCERPT = 2_048
 """Characters of a payload that lists and views show; the text is ASCII, so they are bytes."""
 ENTRIES_MOST = 1_000
 MISSED_BEATS = 3
+DUE_GRACE = 10.0
+"""Seconds by which due runs and schedules may be late before something is wrong: promoting ticks every second."""
 STILL = timedelta(hours=1)
 """So long a run that is worked on may journal nothing before it is told: a step may take hours."""
 
@@ -145,33 +148,52 @@ def queue_depths() -> list[QueueDepth]:
     return [QueueDepth(row["queue"], row["ready"], row["oldest"]) for row in rows]
 
 
+def silent_since(now: datetime) -> datetime:
+    """A process that was last heard of before that is taken for dead."""
+    return now - timedelta(seconds=MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
+
+
 def live_workers(now: datetime) -> list[Worker]:
     """Processes whose last heartbeat is recent. ``now`` is the database's time."""
-    since = now - timedelta(seconds=MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
-    workers = Worker.objects.using(Database().alias).filter(stopped_at=None, heartbeat_at__gte=since)
-    return list(workers.order_by("pk"))
+    return list(_workers().filter(heartbeat_at__gte=silent_since(now)).order_by("pk"))
 
 
-def overdue_leases(now: datetime, *, grace: float) -> int:
-    """Running runs whose lease ended more than ``grace`` seconds ago and that nobody has taken up."""
-    ended = now - timedelta(seconds=grace)
-    return _runs().filter(status=Status.RUNNING, lease_expires_at__lt=ended).count()
+def heard_of_since(moment: datetime) -> list[Worker]:
+    """Processes that have not stopped and were heard of since then, the last heard of first. Without what they know."""
+    return list(_workers().filter(heartbeat_at__gte=moment).defer("workflows").order_by("-heartbeat_at")[:LIMIT_MOST])
 
 
-def without_progress(now: datetime) -> int:
+def _workers() -> QuerySet[Worker]:
+    return Worker.objects.using(Database().alias).filter(stopped_at=None)
+
+
+def reap_grace() -> float:
+    """Seconds after which a lapsed lease should have been taken up: within a tick, on SQLite a heartbeat later; two
+    ticks more before we complain."""
+    settings = durable_settings()
+    return 3 * settings.REAP_SECONDS + settings.HEARTBEAT_SECONDS
+
+
+def overdue_leases(now: datetime) -> RunQuerySet:
+    """Running runs whose lease ended more than ``reap_grace`` ago and that nobody has taken up."""
+    return _runs().filter(status=Status.RUNNING, lease_expires_at__lt=now - timedelta(seconds=reap_grace()))
+
+
+def without_progress(now: datetime) -> RunQuerySet:
     """Running runs whose lease stands and that have journaled nothing for ``STILL``: a step of theirs may hang."""
     since = now - STILL
     journal = JournalEntry.objects.using(Database().alias).filter(run_id=OuterRef("pk"))
     # A wait that is over by now: nobody worked on the run before.
     recent = journal.filter(Q(started_at__gte=since) | Q(finished_at__gte=since) | Q(wake_at__range=(since, now)))
     running = _runs().filter(status=Status.RUNNING, lease_expires_at__gte=now, started_at__lt=since)
-    return running.filter(Q(queued_at__lt=since) | Q(queued_at=None), ~Exists(recent)).count()
+    return running.filter(Q(queued_at__lt=since) | Q(queued_at=None), ~Exists(recent))
 
 
-def overdue_wakes(now: datetime, *, grace: float) -> int:
-    """Scheduled and waiting runs that were due more than ``grace`` seconds ago."""
-    due = now - timedelta(seconds=grace)
-    return _runs().filter(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lt=due).count()
+def overdue_wakes(now: datetime, held: Held = NOTHING) -> int:
+    """Scheduled and waiting runs that were due more than ``DUE_GRACE`` ago; not those that are held."""
+    due = now - timedelta(seconds=DUE_GRACE)
+    asleep = _runs().filter(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__lt=due)
+    return asleep.exclude(Q(queue__in=held.queues) | Q(workflow__in=held.workflows)).count()
 
 
 def suspects() -> int:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from ..conf import durable_settings
 from ..core.ids import uuid7
 from ..core.journal.journal import NewRun
 from ..core.kinds.sleeps import seconds_of
 from ..core.registry import find
-from ..exceptions import UnknownWorkflow
-from ..models import Fire, Schedule
+from ..exceptions import DurableError, UnknownWorkflow
+from ..models import Fire, Run, Schedule
+from ..models.run import ALIVE
 from ..queues.ready import Ready
 from ..signals import run_enqueued, schedule_fired
 from ..store import by_hand, scheduling
 from ..store.auditing import Verb
 from ..store.database import Database
 from .after_commit import after_commit
+from .listing import DUE_GRACE
 from .pushing import push_after_commit
 
 logger = logging.getLogger("django_durable.client")
@@ -47,6 +52,46 @@ def next_fires(schedule: Schedule, n: int = 5) -> list[datetime]:
     if schedule.next_fire_at is None or n == 0:
         return cron.next(n)
     return [schedule.next_fire_at, *cron.next(n - 1, after=schedule.next_fire_at)]
+
+
+class Upcoming(NamedTuple):
+    """Instants (UTC) to come, and before them those that a worker fires as soon as there is one."""
+
+    overdue: list[datetime]
+    following: list[datetime]
+
+
+def upcoming(schedule: Schedule, n: int, now: datetime) -> Upcoming:
+    """``n`` instants in all, as a worker that looked at ``now`` would plan them: of those that were missed only what
+    ``catch_up`` makes up for. Raises InvalidSchedule.
+    """
+    due = schedule.next_fire_at
+    if due is None or due > now:
+        return Upcoming([], next_fires(schedule, n))
+    plan = scheduling.make_plan(schedule, due, now, grace=missed_after(), limit=n)
+    room = n - len(plan.instants)
+    later = scheduling.cron_of(schedule).next(room - 1, after=plan.next) if room else []
+    return Upcoming(plan.instants, [plan.next, *later][:room])
+
+
+def missed_after() -> timedelta:
+    """So late an instant is missed; before, it is merely late and fires whatever ``catch_up`` says."""
+    return timedelta(seconds=2 * durable_settings().REAP_SECONDS)
+
+
+def late(now: datetime) -> Q:
+    """Of enabled schedules those that should have fired more than ``DUE_GRACE`` ago; not those that wait, as they are
+    told to, until a run of theirs is over."""
+    alias = Database().alias
+    fires = Fire.objects.using(alias).filter(schedule=OuterRef(OuterRef("pk")), is_open=True)
+    live = Run.objects.using(alias).filter(pk__in=fires.values("run_id"), status__in=ALIVE)
+    return Q(next_fire_at__lt=now - timedelta(seconds=DUE_GRACE)) & ~Q(Exists(live), overlap="queue")
+
+
+def needing_somebody(now: datetime) -> QuerySet[Schedule]:
+    """The enabled schedules that cannot fire, or are ``late``."""
+    found = Schedule.objects.using(Database().alias).filter(~Q(problem="") | late(now), enabled=True)
+    return found.order_by("workflow", "name")
 
 
 def fire_now(schedule: Schedule, reason: str = "", actor: str = "") -> UUID:
@@ -78,21 +123,76 @@ def backfill(
     At most ``limit`` runs, for the oldest instants; the same call again goes on after them, and starts nothing twice,
     also beside another one. They start at once and side by side: ``overlap``, ``catch_up``, ``jitter`` and ``enabled``
     do not count, and the plan stays. In the audit of all of them as ``backfill``. A hundred runs are one transaction (a
-    savepoint in the caller's, if there is one); what is done when an error comes stays done.
+    savepoint in the caller's, if there is one); what is done when an error comes stays done. Of one window the first
+    ``INSTANTS_MOST`` due instants are looked at.
 
-    Raises ValueError for a window or limit that makes no sense, InvalidSchedule, UnknownWorkflow, InvalidInput,
-    PayloadUndecodable, ScheduleLocked.
+    Raises ValueError for a window or limit that makes no sense, WindowFilled where all of those have their
+    runs, InvalidSchedule, UnknownWorkflow, InvalidInput, PayloadUndecodable, ScheduleLocked.
     """
     _check_window(since, until, limit)
     db, workflow, by = Database(), _workflow_of(schedule), Verb(actor, reason)
+    # Before the schedule is locked: in the caller's transaction it stays so to its end, and its ticks wait for it.
+    found = _without_run(db, schedule, since, until, limit, INSTANTS_MOST)
+    if not found.instants and not found.is_complete:
+        raise WindowFilled(since, INSTANTS_MOST)
     run_ids: list[UUID] = []
-    for instants in by_hand.without_run(db, schedule, since, until):
-        room = limit - len(run_ids)
-        runs = [(instant, scheduled_run(workflow, schedule)) for instant in instants[:room]]
-        run_ids += _fill(db, workflow, schedule, runs, by) if runs else []
-        if len(instants) > room:
-            return Backfilled(run_ids, is_complete=False)
-    return Backfilled(run_ids, is_complete=True)
+    for start in range(0, len(found.instants), by_hand.PORTION):
+        some = found.instants[start : start + by_hand.PORTION]
+        run_ids += _fill(db, workflow, schedule, [(one, scheduled_run(workflow, schedule)) for one in some], by)
+    return Backfilled(run_ids, found.is_complete)
+
+
+INSTANTS_MOST = 100_000
+"""Due instants of its window that a backfill looks at."""
+LOOKED_AT = 5
+"""Portions of them that are looked at to say what it would start: few, where all of them have runs."""
+PORTION_MOST = 1_000
+"""Of a limit beyond it the instants are asked for in several portions."""
+
+
+class WindowFilled(DurableError, ValueError):
+    """So many due instants at the beginning of a window have their runs that what comes after is not looked for."""
+
+    def __init__(self, since: datetime, looked_at: int) -> None:
+        self.since, self.looked_at = since, looked_at
+        super().__init__(
+            f"The first {looked_at} due instants from {since.isoformat()} on have their runs. Begin the window later."
+        )
+
+
+class Missing(NamedTuple):
+    """Instants that have started no run, the oldest first. ``is_complete``: there are no others in the window."""
+
+    instants: list[datetime]
+    is_complete: bool
+
+
+def missing(schedule: Schedule, since: datetime, until: datetime, limit: int = 1_000) -> Missing:
+    """What ``backfill`` would start runs for, and whether it could; nothing is started.
+
+    Where a great many instants at the window's beginning have runs, those after them are not looked for. Raises what
+    ``backfill`` raises but ScheduleLocked.
+    """
+    _check_window(since, until, limit)
+    scheduled_run(_workflow_of(schedule), schedule)
+    return _without_run(Database(), schedule, since, until, limit, _portion(limit) * LOOKED_AT)
+
+
+def _without_run(db: Database, schedule: Schedule, since: datetime, until: datetime, limit: int, most: int) -> Missing:
+    """The first ``limit`` of them that are among the first ``most`` due instants."""
+    found: list[datetime] = []
+    portion = _portion(limit)
+    for number, instants in enumerate(by_hand.without_run(db, schedule, since, until, portion)):
+        if number * portion >= most:
+            return Missing(found, is_complete=False)
+        found += instants
+        if len(found) > limit:
+            return Missing(found[:limit], is_complete=False)
+    return Missing(found, is_complete=True)
+
+
+def _portion(limit: int) -> int:
+    return max(min(limit, PORTION_MOST) + 1, by_hand.PORTION)
 
 
 def _check_window(since: datetime, until: datetime, limit: int) -> None:
@@ -184,6 +284,19 @@ def _switch(schedule: Schedule, enabled: bool, reason: str, actor: str) -> None:
     row = by_hand.switch(Database(), schedule.pk, Verb(actor, reason), enabled=enabled)
     schedule.enabled, schedule.next_fire_at, schedule.problem = row.enabled, row.next_fire_at, row.problem
     logger.info("schedule=%s of %s enabled=%s by=%s: %s", row.name, row.workflow, enabled, actor, reason)
+
+
+def create(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
+    """Store a new schedule of the operators', planned from now on; in its audit. What is wrong with it is its
+    ``problem``. Raises IntegrityError where its workflow has one of that name."""
+    by_hand.create(Database(), schedule, Verb(actor, reason))
+
+
+def change(schedule: Schedule, changes: Mapping[str, Any], *, reason: str = "", actor: str = "") -> None:
+    """Set these columns of a schedule of the operators'; in its audit. With another expression or zone it is planned
+    from now on, what was due is not made up for. Raises Schedule.DoesNotExist for one that belongs to code,
+    ScheduleLocked, IntegrityError where its workflow has another one of that name."""
+    by_hand.redefine(Database(), schedule.pk, changes, Verb(actor, reason))
 
 
 def replan(schedule: Schedule) -> None:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from ..conf import durable_settings
 from ..core import clock
 from ..core.flow.undoing import UNDO
 from ..core.journal.states import LIVE, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..core.payloads.codec import decode
-from ..core.registry import limits
+from ..exceptions import PayloadUndecodable
 from ..models import JournalEntry, Payload, Run, Worker
-from ..models.run import IS_ENDING
-from ..store.clock import DatabaseNow
 from ..store.database import Database
 from .listing import STILL
+from .sentences import Sentence, Stored, Why, because
+from .why_queued import queued
 
 NAMED_MAX = 5
 """Steps that one sentence names."""
-
-
-@dataclass(slots=True, frozen=True)
-class Why:
-    """``reason`` is for programs and stable; ``text`` is one sentence for people."""
-
-    reason: str
-    text: str
 
 
 def why(run: Run) -> Why:
@@ -43,34 +38,46 @@ def holder_of(run: Run) -> Worker | None:
     return Worker.objects.using(Database().alias).filter(pk=run.leased_by).first()
 
 
-def why_held_by(run: Run, holder: Worker | None) -> Why:
-    """As ``why``, for who has looked up the run's ``holder_of`` anyway."""
+def why_held_by(run: Run, holder: Worker | None, *, is_long: bool | None = None) -> Why:
+    """As ``why``, for who has looked up the run's ``holder_of`` anyway, and maybe whether ``has_long_journal``."""
     found = _standing(run, holder)
-    return replace(found, text=found.text + _not_undone(run) + _long_journal(run))
+    is_long = has_long_journal(run) if is_long is None else is_long
+    return Why(found.reason, (*found.sentences, *_not_undone(run), *([_long_journal(run)] if is_long else [])))
 
 
-def _not_undone(run: Run) -> str:
+def _not_undone(run: Run) -> list[Sentence]:
     """Of a run that succeeded, which has no error to tell it: what losers of its races did and still stands."""
     if run.status != Status.SUCCEEDED:
-        return ""
+        return []
     undos = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk, kind=Kind.UNDO)
     paths = undos.filter(status=EntryStatus.FAILED).order_by("seq").values_list("path", flat=True)[: NAMED_MAX + 1]
     names = [repr(path.removesuffix(UNDO)) for path in paths]
     if not names:
-        return ""
-    more = ", and more" if len(names) > NAMED_MAX else ""
-    return f" What losers of races did could not be undone: {', '.join(names[:NAMED_MAX])}{more}."
+        return []
+    text = _("What losers of races did could not be undone: %(paths)s.")
+    if len(names) > NAMED_MAX:
+        text = _("What losers of races did could not be undone: %(paths)s, and more.")
+    return [Sentence(text, {"paths": ", ".join(names[:NAMED_MAX])})]
 
 
-def _long_journal(run: Run) -> str:
-    if run.claims == 0:
-        return ""
-    warn = durable_settings().JOURNAL_WARN_ENTRIES
-    # Whether there is one more than that: a journal is not counted to its end for a word about it.
-    if not JournalEntry.objects.using(Database().alias).filter(run_id=run.pk).order_by()[warn : warn + 1].exists():
-        return ""
-    claims = ", all of which each claim reads" if run.status in LIVE else ""
-    return f" Its journal has more than {warn:,} entries{claims}."
+def has_long_journal(run: Run) -> bool:
+    """Whether there is one entry more than what is warned of: a journal is not counted to its end for that."""
+    warn, journal = durable_settings().JOURNAL_WARN_ENTRIES, JournalEntry.objects.using(Database().alias)
+    return run.claims > 0 and journal.filter(run_id=run.pk).order_by()[warn : warn + 1].exists()
+
+
+def _long_journal(run: Run) -> Sentence:
+    count = durable_settings().JOURNAL_WARN_ENTRIES
+    text = ngettext_lazy(
+        "Its journal has more than %(count)s entry.", "Its journal has more than %(count)s entries.", count
+    )
+    if run.status in LIVE:
+        text = ngettext_lazy(
+            "Its journal has more than %(count)s entry, all of which each claim reads.",
+            "Its journal has more than %(count)s entries, all of which each claim reads.",
+            count,
+        )
+    return Sentence(text, {"count": count})
 
 
 def _standing(run: Run, holder: Worker | None) -> Why:
@@ -78,153 +85,149 @@ def _standing(run: Run, holder: Worker | None) -> Why:
         case Status.RUNNING:
             return _running(run, holder)
         case Status.SCHEDULED:
-            return Why("scheduled", f"It starts at {_time(run.wake_at)}.")
+            return because("scheduled", _("It starts at %(time)s."), time=run.wake_at)
         case Status.WAITING:
             return _waiting(run)
         case Status.PAUSED:
-            return Why("paused", _paused(run))
+            return _paused(run)
         case Status.BLOCKED:
-            return Why(f"blocked: {run.block_reason}", _blocked(run))
+            return Why(f"blocked: {run.block_reason}", tuple(_blocked(run)))
         case Status.QUEUED:
-            return _queued(run)
+            return queued(run)
         case _:
-            return Why("finished", f"It is over: {run.status} at {_time(run.finished_at)}.")
+            return because("finished", _OVER[run.status], time=run.finished_at)
+
+
+_OVER: Mapping[str, Any] = {
+    Status.SUCCEEDED: _("It is over: succeeded at %(time)s."),
+    Status.FAILED: _(
+        "It is over: failed at %(time)s, and stays so until somebody resumes it, which tries again what failed."
+    ),
+    Status.CANCELLED: _(
+        "It is over: cancelled at %(time)s, and stays so until somebody resumes it, which lets it go on from there."
+    ),
+}
 
 
 def _running(run: Run, worker: Worker | None) -> Why:
-    until = _time(run.lease_expires_at)
+    until = run.lease_expires_at
     silent_since = clock.utcnow() - timedelta(seconds=durable_settings().LEASE_SECONDS)
     if worker is not None and worker.stopped_at is not None:
-        text = f"Its worker {worker} stopped at {_time(worker.stopped_at)}"
-    elif worker is not None and worker.heartbeat_at < silent_since:
-        text = f"Its worker {worker} has not been heard of since {_time(worker.heartbeat_at)}"
-    elif run.pause_requested_at is not None:
-        return Why("running: pausing", f"It pauses at its next call, asked to at {_time(run.pause_requested_at)}.")
-    else:
-        return Why("running", f"It is being worked on; its lease stands until {until}.{_still(run)}")
-    return Why("running: worker silent", f"{text}; it is taken up when its lease ends at {until}.")
+        text = _("Its worker %(worker)s stopped at %(time)s; it is taken up when its lease ends at %(until)s.")
+        return because("running: worker silent", text, worker=str(worker), time=worker.stopped_at, until=until)
+    if worker is not None and worker.heartbeat_at < silent_since:
+        text = _(
+            "Its worker %(worker)s has not been heard of since %(time)s; it is taken up when its lease ends at "
+            "%(until)s."
+        )
+        return because("running: worker silent", text, worker=str(worker), time=worker.heartbeat_at, until=until)
+    if run.cancel_requested_at is not None:
+        text = _("It stops at its next call, asked to at %(time)s.")
+        if run.phase == Phase.COMPENSATING:
+            text = _("It undoes what it did, asked to stop at %(time)s.")
+        return because("running: stopping", text, time=run.cancel_requested_at)
+    if run.pause_requested_at is not None:
+        text = _("It pauses at its next call, asked to at %(time)s.")
+        return because("running: pausing", text, time=run.pause_requested_at)
+    worked_on = Sentence(_("It is being worked on; its lease stands until %(until)s."), {"until": until})
+    return Why("running", (worked_on, *_still(run)))
 
 
-def _still(run: Run) -> str:
+def _still(run: Run) -> list[Sentence]:
     """Since when nothing has come of the work, where that is long."""
     now = clock.utcnow()
     claimed = max((time for time in (run.queued_at, run.started_at) if time is not None), default=now)
     if now - claimed < STILL:
-        return ""
+        return []
     journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk)
     # A wait that is over by now: nobody worked on the run before.
     woken = Max("wake_at", filter=Q(wake_at__lte=now))
     moved = journal.aggregate(Max("started_at"), Max("finished_at"), woken=woken).values()
     last = max((claimed, *(time for time in moved if time is not None)))
-    return f" It has journaled nothing since {_time(last)}." if now - last >= STILL else ""
+    return [Sentence(_("It has journaled nothing since %(time)s."), {"time": last})] if now - last >= STILL else []
 
 
-def _paused(run: Run) -> str:
-    if run.wake_at is not None:
-        # Its times go on: what it waits for is looked at when it is resumed.
-        what = "was to start" if run.claims == 0 else "would be woken"
-        return f"Somebody paused it before {_time(run.wake_at)}, when it {what}; it goes on when somebody resumes it."
-    return "Somebody paused it; it goes on when somebody resumes it."
+def _paused(run: Run) -> Why:
+    if run.wake_at is None:
+        return because("paused", _("Somebody paused it; it goes on when somebody resumes it."))
+    # Its times go on: what it waits for is looked at when it is resumed.
+    text = _("Somebody paused it before %(time)s, when it would be woken; it goes on when somebody resumes it.")
+    if run.claims == 0:
+        text = _("Somebody paused it before %(time)s, when it was to start; it goes on when somebody resumes it.")
+    return because("paused", text, time=run.wake_at)
 
 
 def _waiting(run: Run) -> Why:
-    what, _, path = run.waiting_on.partition(":")
-    until = f" until {_time(run.wake_at)}" if run.wake_at else ""
-    texts = {
-        "sleep": f"It sleeps at {path!r}{until}.",
-        "poll": f"It asks again at {path!r}{until}.",
-        "event": f"It waits at {path!r} for an event{until}.",
-        "join": f"All that is left of its branches at {path!r} waits{until}.",
-        "race": f"All branches of its race at {path!r} wait{until}.",
-        "map": f"It waits for the items of {path!r}{until}.",
-        "child": f"It waits for its child run at {path!r}{until}.",
-        "retry": f"{'The run' if path == 'run' else f'Step {path!r}'} failed and is tried again at "
-        f"{_time(run.wake_at)}.",
-    }
-    text = texts.get(what, f"It waits on {run.waiting_on}{until}.")
-    if run.phase == Phase.COMPENSATING:
-        text = f"It undoes what it did. {text}"
-    return Why(f"waiting: {what}", text)
+    what, _colon, path = run.waiting_on.partition(":")
+    ever, until = _WAITS.get(what, _OTHER_WAITS)
+    if what == "retry" and path == "run":
+        until = _("The run failed and is tried again at %(time)s.")
+    # Without a time nobody tries again.
+    text = until if run.wake_at or what == "retry" else ever
+    waits = Sentence(text, {"path": path, "waiting_on": run.waiting_on, "time": run.wake_at})
+    undoes = [Sentence(_("It undoes what it did."))] if run.phase == Phase.COMPENSATING else []
+    return Why(f"waiting: {what}", (*undoes, waits))
 
 
-def _blocked(run: Run) -> str:
+_WAITS: Mapping[str, tuple[Any, Any]] = {
+    "sleep": (_("It sleeps at %(path)r."), _("It sleeps at %(path)r until %(time)s.")),
+    "poll": (_("It asks again at %(path)r."), _("It asks again at %(path)r until %(time)s.")),
+    "event": (_("It waits at %(path)r for an event."), _("It waits at %(path)r for an event until %(time)s.")),
+    "join": (
+        _("All that is left of its branches at %(path)r waits."),
+        _("All that is left of its branches at %(path)r waits until %(time)s."),
+    ),
+    "race": (
+        _("All branches of its race at %(path)r wait."),
+        _("All branches of its race at %(path)r wait until %(time)s."),
+    ),
+    "map": (_("It waits for the items of %(path)r."), _("It waits for the items of %(path)r until %(time)s.")),
+    "child": (
+        _("It waits for its child run at %(path)r."),
+        _("It waits for its child run at %(path)r until %(time)s."),
+    ),
+    "retry": ("", _("Step %(path)r failed and is tried again at %(time)s.")),
+}
+"""By what is waited for: without a time, and with one."""
+_OTHER_WAITS = (_("It waits on %(waiting_on)s."), _("It waits on %(waiting_on)s until %(time)s."))
+
+
+def _blocked(run: Run) -> list[Sentence]:
     if run.cancel_requested_at is None:
         return _misfit(run)
-    return f"It was asked to stop, and has to undo what it did; cancelled once more it ends as it is. {_misfit(run)}"
+    asked = _("It was asked to stop, and has to undo what it did; cancelled once more it ends as it is.")
+    return [Sentence(asked), *_misfit(run)]
 
 
-def _misfit(run: Run) -> str:
+def _misfit(run: Run) -> list[Sentence]:
     if run.block_reason == BlockReason.UNKNOWN_WORKFLOW:
-        return f"No live worker knows a workflow called {run.workflow!r}; a worker that does takes it up."
+        text = _("No live worker knows a workflow called %(workflow)r; a worker that does takes it up.")
+        return [Sentence(text, {"workflow": run.workflow})]
     if run.block_reason == BlockReason.CRASHED:
-        return f"It killed its process {run.crashes} times; resume it when the cause is mended."
+        text = ngettext_lazy(
+            "It killed its process %(count)s time; resume it when the cause is mended.",
+            "It killed its process %(count)s times; resume it when the cause is mended.",
+            run.crashes,
+        )
+        return [Sentence(text, {"count": run.crashes})]
+    return [_told(run), Sentence(_("A worker with other code tries it again, and so does a resume."))]
+
+
+def _told(run: Run) -> Sentence:
+    """What the engine has said of it, in its own words: values of the run may be among them."""
     rows = Payload.objects.using(Database().alias).filter(run_id=run.pk, kind=PayloadKind.BLOCK)
     text = rows.values_list("data", flat=True).first()
-    return decode(text)["message"] if text else f"It is blocked: {run.block_reason}."
+    if not text:
+        return Sentence(_("It is blocked: %(reason)s."), {"reason": run.block_reason})
+    try:
+        said = decode(text)
+    except PayloadUndecodable:
+        said = None
+    if not isinstance(said, Mapping) or "message" not in said:
+        return Sentence(_("It is blocked, and the text that says why cannot be read."))
+    return Sentence("%(message)s", {"message": Stored("block", said, _message)})
 
 
-def _queued(run: Run) -> Why:
-    if run.suspect:
-        return Why("queued: suspect", "Its process died; it runs next alone in a process of its own.")
-    settings = durable_settings()
-    since = clock.utcnow().timestamp() - 3 * settings.HEARTBEAT_SECONDS
-    alive = [
-        worker
-        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None)
-        if worker.heartbeat_at.timestamp() >= since
-    ]
-    if not alive:
-        return Why("queued: no worker", "No worker is alive; start one with manage.py durable_worker.")
-    if not any(run.queue in worker.queues for worker in alive):
-        return Why("queued: no worker", f"No live worker serves the queue {run.queue!r}.")
-    if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
-        return Why("queued: unknown workflow", f"No live worker of its queue knows {run.workflow!r}.")
-    return (
-        _at_its_limit(run)
-        or _at_its_rate(run)
-        or Why("queued", "It is next when a worker of its queue has a free slot.")
-    )
-
-
-def _at_its_limit(run: Run) -> Why | None:
-    """Only a limit that the code here knows: whoever claims goes by its own code."""
-    bounds = limits().get(run.workflow)
-    if run.limit_key is None or bounds is None or (maximum := bounds.concurrency) is None:
-        return None
-    held = _of_its_key(run).filter(status=Status.RUNNING).count()
-    if held >= maximum:
-        text = f"{held} of {maximum} are running; one that is queued starts when one of them ends or waits."
-        return Why("queued: limit", f"Its limit {run.limit_key!r} is full: {text}")
-    first = _of_its_key(run).filter(IS_ENDING, status=Status.QUEUED).exclude(pk=run.pk).count()
-    if _is_ending(run) or held + first < maximum:
-        return None
-    text = f"of {maximum}, {held} are running and {first} are about to end, which go first whatever their priority."
-    return Why("queued: limit", f"Its limit {run.limit_key!r} is full: {text}")
-
-
-def _is_ending(run: Run) -> bool:
-    return run.cancel_requested_at is not None or run.phase != Phase.FORWARD
-
-
-def _at_its_rate(run: Run) -> Why | None:
-    bounds = limits().get(run.workflow)
-    if run.limit_key is None or run.started_at is not None or bounds is None or (rate := bounds.rate) is None:
-        return None
-    recent = _of_its_key(run).filter(started_at__gt=DatabaseNow(ago=float(rate.seconds)))
-    # The one that has to be over before another may begin; there is one only where the rate is used up.
-    oldest = recent.order_by("-started_at").values_list("started_at", flat=True)[rate.starts - 1 : rate.starts].first()
-    if oldest is None:
-        return None
-    opens_at = oldest + timedelta(seconds=rate.seconds)
-    return Why(
-        "queued: rate",
-        f"The rate {rate} of {run.limit_key!r} is used up; the next one that is queued may start at {_time(opens_at)}.",
-    )
-
-
-def _of_its_key(run: Run) -> QuerySet[Run]:
-    return Run.objects.using(Database().alias).filter(limit_key=run.limit_key)
-
-
-def _time(value: datetime | None) -> str:
-    return "an unknown time" if value is None else f"{value:%Y-%m-%d %H:%M:%S %Z}"
+def _message(said: Any) -> str:
+    text = str(said["message"] if isinstance(said, Mapping) and "message" in said else said)
+    return text if text.rstrip().endswith((".", "!", "?")) else f"{text}."

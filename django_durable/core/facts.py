@@ -81,7 +81,7 @@ class Facts:
 
     @cached_property
     def log(self) -> notes.RunLog:
-        """A logger that is silent under replay."""
+        """A logger that is silent under replay; what it says is stored with the run's next durable write."""
         return notes.RunLog(self._flow)
 
     def _path(self, name: str, key: object = None) -> str:

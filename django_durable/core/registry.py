@@ -72,6 +72,12 @@ def find(name: str) -> Definition | None:
     return definitions().get(name)
 
 
+def names_of(name: str) -> tuple[str, ...]:
+    """All names of the workflow that is, or was, called ``name``; just that one where this process knows no such."""
+    known = find(name)
+    return (name,) if known is None else (known.name, *known.aliases)
+
+
 def limits() -> dict[str, Bounds]:
     """The bounds by name, of those whose runs have a key by which they are limited."""
     found = {name: one.bounds for name, one in definitions().items()}

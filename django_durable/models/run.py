@@ -39,6 +39,16 @@ IS_QUEUED = Q(status=Status.QUEUED.value, limit_key__isnull=True) | Q(
 IS_ENDING = Q(cancel_requested_at__isnull=False) | Q(phase__in=[Phase.COMPENSATING.value, Phase.ON_FAILURE.value])
 
 
+# What somebody else has to wake.
+IS_AWAITED = (
+    Q(waiting_on__startswith="event:")
+    | Q(waiting_on__startswith="child:")
+    | Q(waiting_on__startswith="join:")
+    | Q(waiting_on__startswith="map:")
+    | Q(waiting_on__startswith="race:")
+)
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         """Runs that are not over."""
@@ -91,6 +101,8 @@ class Run(models.Model):
     created_at = models.DateTimeField(_("created"), db_default=Now())
     queued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(_("started"), null=True)
+    # The worker of the first claim: most runs have no other. Those that come after are rows of ``ClaimRecord``.
+    started_by = models.UUIDField(null=True)
     finished_at = models.DateTimeField(_("finished"), null=True)
     wake_at = models.DateTimeField(_("wakes"), null=True)
     deadline_at = models.DateTimeField(_("deadline"), null=True)
@@ -126,6 +138,7 @@ class Run(models.Model):
             ("pause_run", _("Can pause runs")),
             ("resume_run", _("Can resume runs")),
             ("rerun_run", _("Can start runs anew")),
+            ("start_run", _("Can start runs by hand")),
             ("send_event", _("Can send events to runs")),
         ]
         constraints = [
@@ -236,14 +249,7 @@ class Run(models.Model):
             models.Index(
                 fields=["id"],
                 name="durable_run_awaiting",
-                condition=Q(status=Status.WAITING.value)
-                & (
-                    Q(waiting_on__startswith="event:")
-                    | Q(waiting_on__startswith="child:")
-                    | Q(waiting_on__startswith="join:")
-                    | Q(waiting_on__startswith="map:")
-                    | Q(waiting_on__startswith="race:")
-                ),
+                condition=Q(status=Status.WAITING.value) & IS_AWAITED,
             ),
             # As good as empty: whoever asked died before the run was queued to end. The sweep looks for such.
             models.Index(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -11,7 +12,7 @@ from ..core.journal.journal import NewRun
 from ..core.schedules.cron import fires_between
 from ..models import Fire, Schedule
 from ..queues.ready import Ready
-from .auditing import Verb, audit, audit_schedule
+from .auditing import Verb, audit, audit_schedule, rename
 from .database import Database
 from .locking_schedules import brief_schedule_lock
 from .scheduling import BACKFILLED, MANUAL, cron_of, database_now, insert_fire, plan_anew
@@ -55,6 +56,46 @@ def switch(db: Database, schedule_id: int, by: Verb, *, enabled: bool) -> Schedu
     return row
 
 
+PLANNED_BY = frozenset({"expression", "timezone"})
+"""What the next instant is computed from; where none of it is changed, that stays as it is."""
+
+
+def create(db: Database, row: Schedule, by: Verb) -> None:
+    """Plan and store a new row of the operators'. Raises IntegrityError where its workflow has one of that name."""
+    with db.transaction():
+        plan_anew(row, database_now(db))
+        row.save(using=db.alias, force_insert=True)
+        told = {"expression": row.expression, "timezone": row.timezone}
+        audit_schedule(db, row, "create", by.about(_definition(told)), was_enabled=False)
+
+
+def redefine(db: Database, schedule_id: int, changes: Mapping[str, Any], by: Verb) -> Schedule:
+    """Change columns of a row of the operators' under its lock; the row. One that belongs to code is not found.
+
+    Raises Schedule.DoesNotExist, ScheduleLocked, IntegrityError where its workflow has another one of the new name.
+    """
+    with brief_schedule_lock(db, _only(schedule_id).filter(app_label="")) as found:
+        row = _the_one(found)
+        told = {name: value for name, value in changes.items() if getattr(row, name) != value}
+        if not told:
+            return row
+        if "name" in told:
+            # Its entries are found by its names.
+            rename(db, (row.workflow, row.name), (row.workflow, told["name"]))
+        for name, value in told.items():
+            setattr(row, name, value)
+        if row.problem or told.keys() & PLANNED_BY:
+            plan_anew(row, database_now(db))
+        row.save(using=db.alias, update_fields=[*told, "next_fire_at", "problem"])
+        audit_schedule(db, row, "change", by.about(_definition(told)))
+    return row
+
+
+def _definition(columns: Mapping[str, Any]) -> str:
+    """Names and values for the audit. Of the input only that: it may be secret."""
+    return ", ".join(name if name == "input" else f"{name} {value}" for name, value in columns.items())
+
+
 def _stands_so(row: Schedule, enabled: bool) -> bool:
     is_planned = row.next_fire_at is not None and not row.problem
     return row.enabled == enabled and (is_planned or not enabled)
@@ -73,14 +114,16 @@ def _the_one(found: Sequence[Schedule]) -> Schedule:
 # --- a window that is past -------------------------------------------------------------------
 
 
-def without_run(db: Database, schedule: Schedule, since: datetime, until: datetime) -> Iterator[list[datetime]]:
-    """The due instants from ``since`` to ``until``, both included, that have started no run: the oldest first, in
-    portions. None of them lies in the future. Raises InvalidSchedule.
+def without_run(
+    db: Database, schedule: Schedule, since: datetime, until: datetime, portion: int = PORTION
+) -> Iterator[list[datetime]]:
+    """The due instants from ``since`` to ``until``, both included, that have started no run: the oldest first, those
+    of ``portion`` due ones at a time. None of them lies in the future. Raises InvalidSchedule.
     """
     cron = cron_of(schedule)
     # Nothing is computed at the calendar's beginning, nor of a day that is not there in every zone.
     after, until = max(since, _BEGINNING) - _SMALLEST, min(until, database_now(db))
-    while instants := fires_between(cron.expression, cron.timezone, after, until, PORTION):
+    while instants := fires_between(cron.expression, cron.timezone, after, until, portion):
         after = instants[-1]
         fires = Fire.objects.using(db.alias).filter(schedule_id=schedule.pk, run_id__isnull=False)
         fired = set(fires.filter(scheduled_for__in=instants).values_list("scheduled_for", flat=True))

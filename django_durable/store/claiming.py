@@ -16,7 +16,7 @@ from ..core.journal.inbox import ChildState, SentEvent
 from ..core.journal.journal import Entry, MemoryJournal
 from ..core.journal.states import EntryStatus, Kind, Phase
 from ..core.limits import Bounds
-from .database import Database, Row
+from .database import Database, Row, as_json
 from .fencing import claim_rows
 from .sql import claims as sql
 
@@ -58,6 +58,8 @@ class Claim:
     """What of the journal this release cannot read: the run is blocked, and does not take its neighbours along."""
     limit_key: str | None = None
     is_fork: bool = False
+    started: float = field(default_factory=clock.monotonic)
+    """When the run was first claimed, by this or another process, in monotonic seconds of this one."""
 
     @property
     def run_id(self) -> UUID:
@@ -73,10 +75,11 @@ class JournalsUnread(Exception):
 
 
 def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
-    """Claim those of ``ids`` that are still queued. ``lease`` is seconds."""
+    """Claim those of ``ids`` that are still queued, in the claimant's queues. ``lease`` is seconds."""
     if not ids:
         return []
-    return _claim(db, who, sql.claim_ids(db.dialect), lease, time, ids=db.dialect.list(ids))
+    d = db.dialect
+    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.list(ids), queues=d.list(who.queues))
 
 
 def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
@@ -135,7 +138,7 @@ def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseCl
 def _claim(
     db: Database, who: Claimant, statement: str, lease: float, time: DatabaseClock, **parameters: object
 ) -> list[Claim]:
-    if not who.workflows:
+    if not who.workflows or not who.queues:
         return []
     # The lease is counted from before the statement was sent: the local end is never later than the stored one.
     ends = clock.monotonic() + lease
@@ -146,27 +149,29 @@ def _claim(
         lease=float(lease),
         **parameters,
     )
-    return read_claims(db, rows, ends, time)
+    return read_claims(db, who, rows, ends, time)
 
 
-def read_claims(db: Database, rows: Sequence[Row], ends: float, time: DatabaseClock) -> list[Claim]:
+def read_claims(db: Database, who: Claimant, rows: Sequence[Row], ends: float, time: DatabaseClock) -> list[Claim]:
     """The claims that a claiming statement returned, once it is committed, with what is durable of their runs.
 
-    ``ends``: when the leases end (monotonic seconds). Raises JournalsUnread.
+    ``ends``: when the leases end (monotonic seconds). Raises JournalsUnread. Who has made those that are not their
+    run's first is kept as well.
     """
     if not rows:
         return []
     time.observe(cast(datetime, db.dialect.read_instant(rows[0][14])))
-    claims = [_read_claim(db, row, ends, time) for row in rows]
+    now = clock.monotonic()
+    claims = [_read_claim(db, row, ends, time, now) for row in rows]
     try:
-        _load(db, [claim for claim in claims if claim.has_begun], time)
+        _load(db, who, [claim for claim in claims if claim.has_begun], time)
     except Exception as error:
         # The claim is committed: nobody else would touch these runs before their leases lapse.
         raise JournalsUnread([claim.lease for claim in claims]) from error
     return claims
 
 
-def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Claim:
+def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock, now: float) -> Claim:
     d = db.dialect
     lease = Lease(d.read_key(row[0]), d.read_key(row[1]), ends)
     lease.hear(cancelling=row[11] is not None, pausing=row[11] is None and row[16] is not None)
@@ -185,13 +190,14 @@ def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock) -> Cla
         parent_id=None if row[13] is None else d.read_key(row[13]),
         input=row[15],
         has_begun=row[10] > 1 or row[17] is not None,
-        limit_key=row[18],
+        limit_key=row[19],
         is_fork=row[17] is not None,
+        started=now if row[18] is None else now - row[18],
         journal=MemoryJournal(now=time.now),
     )
 
 
-def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
+def _load(db: Database, who: Claimant, claims: list[Claim], time: DatabaseClock) -> None:
     """Read journals, events and ended children, in statements after the claim: its own snapshot is too old.
 
     A run that was never claimed before has no journal; an event that it was sent already is found when it suspends.
@@ -200,7 +206,7 @@ def _load(db: Database, claims: list[Claim], time: DatabaseClock) -> None:
         return
     d = db.dialect
     ids = d.list([claim.run_id for claim in claims])
-    entries, unreadable = _load_entries(db, ids)
+    entries, unreadable = _read_entries(db, _keep_and_load(db, who, claims, ids))
     events = _load_events(db, ids)
     waits = {run_id for run_id, found in entries.items() if any(_waits_for_child(entry) for entry in found.values())}
     children = _load_children(db, d.list(waits)) if waits else defaultdict(dict)
@@ -239,11 +245,23 @@ def _load_children(db: Database, ids: object) -> dict[UUID, dict[str, ChildState
     return children
 
 
-def _load_entries(db: Database, ids: object) -> tuple[dict[UUID, dict[str, Entry]], dict[UUID, str]]:
+def _keep_and_load(db: Database, who: Claimant, claims: list[Claim], ids: object) -> list[Row]:
+    """The rows of the journals. A first claim stands in its run's row; it has a journal where the run is a fork."""
+    d = db.dialect
+    later = [{"id": d.key(claim.run_id), "claims": claim.claims} for claim in claims if claim.claims > 1]
+    made = {"claimed": as_json(later), "worker": d.key(who.id)}
+    if later and d.has_writing_ctes:
+        return db.rows(sql.keep_and_load(d), ids=ids, **made)
+    if later:
+        db.rows(sql.keep_claims(d), **made)
+    return db.rows(sql.load_journal(d), ids=ids)
+
+
+def _read_entries(db: Database, rows: Sequence[Row]) -> tuple[dict[UUID, dict[str, Entry]], dict[UUID, str]]:
     """The entries of each run, and of which runs there are some that cannot be read: a newer release wrote them."""
     entries: dict[UUID, dict[str, Entry]] = defaultdict(dict)
     unreadable: dict[UUID, str] = {}
-    for row in db.rows(sql.load_journal(db.dialect), ids=ids):
+    for row in rows:
         run_id = db.dialect.read_key(row[0])
         try:
             entries[run_id][row[1]] = _read_entry(db, row)

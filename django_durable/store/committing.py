@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
+from ..conf import durable_settings
 from ..core.flow.lease import Lease
 from ..core.journal.annotations import merged
 from ..core.journal.journal import Write
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
-from .batch import Batch, Rows
+from .batch import Batch, Rows, Written
 from .database import Database, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
@@ -32,36 +35,66 @@ def write_batch(
     for lease, write in writes:
         batch.add(lease, write)
     receipts = Receipts(db.dialect, [lease for lease, _ in writes])
-    if batch.is_plain and db.dialect.has_writing_ctes and not clears_suspicion:
-        _write_at_once(db, batch, receipts)
-    else:
-        with db.transaction():
-            _write_in_turn(db, batch, receipts, clears_suspicion)
-    _find_lost(db, writes, receipts)
+    try:
+        if batch.is_plain and db.dialect.has_writing_ctes and not clears_suspicion:
+            _write_at_once(db, batch, receipts)
+        else:
+            with db.transaction():
+                _write_in_turn(db, batch, receipts, clears_suspicion)
+        _find_lost(db, writes, receipts)
+    except BaseException:
+        for _, write in writes:
+            if write.log is not None:
+                # Written again, all else of it comes out the same.
+                write.log.is_in_doubt = True
+        raise
     for lease, write in writes:
         receipts.leave_to_the_sweep(lease.run_id, write.outcome)
     return receipts.by_run
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
-    written = {"entries": batch.entries, "payloads": batch.payloads, "leaving": batch.leaving}
-    given = {name: as_json(rows) for name, rows in written.items() if rows}
-    statement = commits.write_at_once(db.dialect, given)
-    receipts.take_all(db.rows(statement, claims=as_json(batch.claims), **given))
+    written: dict[str, Rows | Written] = {
+        "entries": batch.entries,
+        "payloads": batch.payloads,
+        "logged": batch.logged,
+        "leaving": batch.leaving,
+    }
+    given = {name: _together(rows) for name, rows in written.items() if rows}
+    statement = _at_once(db.dialect, tuple(given), db.dialect.now)
+    rows = db.rows(statement, claims=_together(batch.claims), **given)
+    if batch.logged:
+        # Lines of before that are too many go in a statement of their own: few runs say so much.
+        _shorten_logs(db, ((row[0], row[-1]) for row in rows))
+        rows = [row[:-1] for row in rows]
+    receipts.take_all(rows)
+
+
+@lru_cache(maxsize=64)
+def _at_once(d: Dialect, given: tuple[str, ...], now: str) -> str:
+    """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
+    return commits.write_at_once(d, given)
+
+
+def _together(rows: Rows | Written) -> str:
+    """What is written already as JSON, or is not yet, as one array."""
+    if not rows:
+        return "[]"
+    return f"[{','.join(rows)}]" if isinstance(rows[0], str) else as_json(rows)
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, clears_suspicion: bool) -> None:
     d = db.dialect
-    fenced = db.rows(commits.fence(d), claims=as_json(batch.claims))
+    fenced = db.rows(commits.fence(d), claims=_together(batch.claims))
     for run_id, _, cancelling, pausing in fenced:
         receipts.hold(run_id, cancelling, pausing)
     if not fenced:
         return
     held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
 
-    def send(statement: str, **rows: Rows) -> list[Row]:
+    def send(statement: str, **rows: Rows | Written) -> list[Row]:
         name, values = next(iter(rows.items()))
-        return db.rows(commits.with_held(d, statement), held=held, **{name: as_json(values)}) if values else []
+        return db.rows(commits.with_held(d, statement), held=held, **{name: _together(values)}) if values else []
 
     send(commits.forget_entries(d), forgotten=batch.forgotten)
     send(commits.insert_entries(d), entries=batch.entries)
@@ -71,6 +104,7 @@ def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, clears_suspic
     send(commits.consume_events(d), consumed=batch.consumed)
     send(commits.answer_events(d), answers=batch.answers)
     _start_children(d, send, batch, receipts)
+    _shorten_logs(db, send(commits.insert_log(d), logged=batch.logged))
     for row in send(commits.leave(d), leaving=batch.leaving) + send(commits.suspend(d), suspending=batch.suspending):
         receipts.leave(*row)
 
@@ -97,6 +131,16 @@ def _merged_notes(db: Database, said: Mapping[UUID, Mapping[str, str]]) -> Rows:
         {"run_id": d.key(run_id), "kind": PayloadKind.NOTES, "data": merged(stored.get(run_id), notes)}
         for run_id, notes in said.items()
     ]
+
+
+def _shorten_logs(db: Database, numbers: Iterable[tuple[Any, ...]]) -> None:
+    """Keep the newest lines of runs, given by the numbers of lines that were added just now."""
+    last: dict[Any, int] = {}
+    for run_id, number in numbers:
+        last[run_id] = max(number or 0, last.get(run_id, 0))
+    for run_id, number in last.items():
+        if (upto := number - durable_settings().LOG_LINES) > 0:
+            db.rows(commits.shorten_log(), run_id=db.dialect.key(db.dialect.read_key(run_id)), upto=upto)
 
 
 def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: Receipts) -> None:

@@ -42,6 +42,17 @@ class Database:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
+    def insert(self, sql: str, **parameters: Any) -> None:
+        """Execute one statement that returns nothing and is planned well whatever its tables hold.
+
+        So it stays prepared where the project prepares statements, also on Django's own connection, which else
+        prepares none.
+        """
+        with self.connection.cursor() as cursor:
+            if durable_settings().PREPARED_STATEMENTS:
+                self.dialect.let_prepare(cursor)
+            cursor.execute(sql, parameters)
+
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction, or a savepoint where the caller is in one already."""
         return transaction.atomic(using=self.alias)
@@ -122,6 +133,10 @@ class PrivateDatabase(Database):
                 return super().rows(sql, **parameters)
             with self.transaction():
                 return super().rows(sql, **parameters)
+
+    def insert(self, sql: str, **parameters: Any) -> None:
+        # Its connection prepares whatever comes twice.
+        self.rows(sql, **parameters)
 
     def _is_read_committed_alone(self) -> bool:
         """Whether a statement outside a transaction is READ COMMITTED, which only the server knows. Asked once of each

@@ -34,6 +34,8 @@ class PostgreSQL:
     read_committed: ClassVar[str] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
     """The first statement of a transaction in which each statement sees what is committed when it begins."""
     ask_isolation: ClassVar[str] = "SHOW default_transaction_isolation"
+    lazily: ClassVar[str] = "SELECT set_config('synchronous_commit', 'off', true)"
+    """As a part of a statement: its transaction is committed without a wait for the disk."""
 
     @property
     def now(self) -> str:
@@ -46,6 +48,9 @@ class PostgreSQL:
 
     def after(self, instant: str, seconds: str) -> str:
         return f"({instant} + {seconds} * interval '1 second')"
+
+    def seconds_since(self, instant: str) -> str:
+        return f"extract(epoch FROM {self.now} - {instant})::double precision"
 
     def least(self, first: str, second: str) -> str:
         return f"LEAST({first}, {second})"
@@ -95,6 +100,10 @@ class PostgreSQL:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         return f"json_to_recordset(%({parameter})s::json) AS {alias}({described})"
 
+    def json_rows(self, *columns: str) -> str:
+        """All rows of these columns as the text of a JSON array of arrays; NULL or an empty one where there is none."""
+        return f"json_agg(json_build_array({', '.join(columns)}))::text"
+
     def typed(self, parameter: str, kind: str) -> str:
         """``parameter``, where nothing else in the statement says of what type it is."""
         return f"%({parameter})s::{kind}"
@@ -136,6 +145,13 @@ class PostgreSQL:
         column, for every statement."""
         return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
+    def let_prepare(self, cursor: Any) -> None:
+        """Let a cursor of Django's execute what comes next as a prepared statement, where it is of the usual kind."""
+        # Here, because it imports psycopg.
+        from .preparing import let_prepare
+
+        let_prepare(cursor)
+
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
@@ -169,6 +185,7 @@ class SQLite:
     wait_lock: ClassVar[str] = ""
     read_committed: ClassVar[str] = ""
     ask_isolation: ClassVar[str] = ""
+    lazily: ClassVar[str] = ""
 
     def _moved(self, instant: str, *modifiers: str) -> str:
         # %% because the text passes through parameter formatting.
@@ -186,6 +203,9 @@ class SQLite:
         # printf, because SQLite writes small floats with an exponent, which its date functions do not read.
         moved = self._moved(instant, f"printf('%%+.6f seconds', {seconds})")
         return f"(CASE WHEN {seconds} IS NOT NULL THEN {moved} END)"
+
+    def seconds_since(self, instant: str) -> str:
+        return f"((julianday({self.now}) - julianday({instant})) * 86400.0)"
 
     def least(self, first: str, second: str) -> str:
         # SQLite's min() of two is NULL when one of them is.
@@ -225,6 +245,9 @@ class SQLite:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
 
+    def json_rows(self, *columns: str) -> str:
+        return f"json_group_array(json_array({', '.join(columns)}))"
+
     def typed(self, parameter: str, kind: str) -> str:
         return f"%({parameter})s"
 
@@ -250,6 +273,9 @@ class SQLite:
 
     def has_rows(self, cursor: Any) -> bool:
         return cursor.description is not None
+
+    def let_prepare(self, cursor: Any) -> None:
+        pass
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False

@@ -128,7 +128,7 @@ def _claim(
         if rows:
             # In the same order as they were locked in: their rows are ours already.
             db.rows(sql.note_admitted(d), keys=d.list({row[-1] for row in rows}))
-    return read_claims(db, rows, until, time)
+    return read_claims(db, who, rows, until, time)
 
 
 def _make_missing(db: Database, room: Sequence[Row]) -> None:

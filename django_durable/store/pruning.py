@@ -15,6 +15,7 @@ from uuid import UUID
 
 from ..conf import durable_settings
 from ..core import registry
+from . import tallying
 from .database import Database, as_json
 from .sql import limits
 from .sql import pruning as sql
@@ -24,6 +25,8 @@ DAY = 86_400.0
 WINDOW = 20
 """How many runs are looked at for each that may be deleted: a call is bounded also where nothing is due."""
 COUNT_MOST = 1_000_000
+TALLIED = 2 * DAY
+"""How long there are statistics of a minute. Their rows are small, and many in an hour: more of them go at a time."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,6 +104,8 @@ def prune(
     pruned.fires = _prune_rows(db, "fire", sql.find_fires(d), dry_run, limit=most, seconds=keep.default)
     _prune_rows(db, "audit", sql.find_audits(d), dry_run, limit=most, seconds=keep.default)
     _prune_rows(db, "limit", limits.find_idle(d), dry_run, limit=most, seconds=DAY)
+    if not dry_run:
+        tallying.prune(db, limit * WINDOW, TALLIED)
     return pruned
 
 

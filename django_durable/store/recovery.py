@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..core.flow.lease import Lease
@@ -11,6 +11,7 @@ from ..core.journal.fan_out import map_of
 from ..core.journal.states import TERMINAL, Status
 from ..queues.ready import Ready
 from .database import Database, Row, as_json
+from .dialects import Dialect
 from .fencing import claim_rows
 from .locking import brief_lock
 from .sql import leases, waits
@@ -152,10 +153,19 @@ def reap_worker(db: Database, worker_id: UUID, *, lease: float, max_crashes: int
 def _take_away(
     db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
 ) -> list[Taken]:
+    d = db.dialect
     rows = db.rows(statement, limit=limit, lease=float(lease), max_crashes=max_crashes, **parameters)
+    if rows and not d.has_writing_ctes:
+        db.rows(leases.lose_claims(d), taken=as_json([_claim_of(d, row) for row in rows]))
     ended = {row[0]: _place(db, row) for row in rows if row[3] in TERMINAL and row[6] is not None}
     woken = {place: try_wake_parent(db, *place) or [] for place in one_for_each_wait(ended.values())}
     return [_taken(db, row, woken.pop(ended[row[0]], []) if row[0] in ended else []) for row in rows]
+
+
+def _claim_of(d: Dialect, row: Row) -> dict[str, Any]:
+    started_by = None if row[9] is None else d.key(d.read_key(row[9]))
+    started_at = d.instant(d.read_instant(row[10]))
+    return {"id": d.key(d.read_key(row[0])), "claims": row[8], "started_by": started_by, "started_at": started_at}
 
 
 def _place(db: Database, row: Row) -> Child:

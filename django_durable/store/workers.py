@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from ..queues.ready import Ready
 from .claiming import Claimant
 from .database import Database
+from .holding import Held, read_held
 from .sql import workers as sql
 
 
@@ -29,8 +30,10 @@ def register(db: Database, who: Claimant, *, concurrency: int, is_isolated: bool
     )
 
 
-def beat(db: Database, worker_id: UUID) -> None:
-    db.rows(sql.beat(db.dialect), id=db.dialect.key(worker_id))
+def beat(db: Database, worker_id: UUID) -> Held | None:
+    """Tell that the process lives; what is held. None: the database has forgotten the process."""
+    rows = db.rows(sql.beat(db.dialect), id=db.dialect.key(worker_id))
+    return read_held(rows[0][0]) if rows else None
 
 
 def stop(db: Database, worker_id: UUID) -> None:
@@ -44,10 +47,11 @@ def has_suspects(db: Database, queues: Sequence[str], workflows: Sequence[str]) 
     return bool(db.rows(sql.any_suspect(d), queues=d.list(queues), workflows=d.list(workflows)))
 
 
-def first_startable(db: Database, queue: str, limit: int) -> list[Ready]:
-    """The first ``limit`` queued runs of ``queue``, best first."""
-    rows = db.rows(sql.window(db.dialect), queue=queue, limit=limit)
-    return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
+def first_startable(db: Database, queue: str, limit: int, *, without: Iterable[str] = ()) -> list[Ready]:
+    """The first ``limit`` queued runs of ``queue``, best first; none of the workflows ``without``."""
+    d = db.dialect
+    rows = db.rows(sql.window(d), queue=queue, limit=limit, without=d.list(without))
+    return [Ready(d.read_key(row[0]), row[1], row[2]) for row in rows]
 
 
 def known_workflows(db: Database, silence: float) -> set[str]:

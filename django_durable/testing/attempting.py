@@ -21,6 +21,7 @@ from ..executor.transactions import within_open_transactions
 from ..store import recovery
 from ..store.claiming import Claim, Claimant, claim_next, claim_suspect
 from ..store.database import Database
+from ..store.holding import held, narrowed
 from ..store.limiting import KeyWalk, claim_limited
 from ..worker import announcing
 from ..workflows.registry import get_workflow
@@ -45,7 +46,7 @@ def next_turn(db: Database, known: tuple[str, ...]) -> Turn | None:
     queues = _queues(db)
     if not queues:
         return None
-    who, walk = Claimant(uuid7(), queues, known, limits()), KeyWalk()
+    who, walk = narrowed(Claimant(uuid7(), queues, known, limits()), held(db)), KeyWalk()
     if claims := claim_next(db, who, 1, lease=LEASE_SECONDS, time=DatabaseClock()):
         return Turn(who.id, claims[0], is_suspect=False)
     if claims := claim_limited(db, who, 1, walk, lease=LEASE_SECONDS, time=DatabaseClock()):

@@ -1,4 +1,4 @@
-"""What follows a commit: the queue hears of it, a parent is woken, signals are sent, a line is logged."""
+"""What follows a commit: the queue hears of it, a parent is woken, counts go up, signals are sent, a line is logged."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .in_doubt import find_receipt
 from .logs import log_commit, wants_logging
 from .notifier import Notifier
 from .slots import Slots
+from .tallies import Tallies
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -31,6 +32,7 @@ class Aftermath:
         self._slots = slots
         self._notifier = Notifier(PrivateDatabase(), PrivateDatabase(), queue)
         self._announcer = Announcer()
+        self.tallies = Tallies()
 
     def begin(self) -> None:
         self._notifier.begin()
@@ -55,6 +57,7 @@ class Aftermath:
 
     def started(self, claim: Claim) -> None:
         """Take note of a claim that is about to be worked on."""
+        self.tallies.started(claim)
         for send in announcing.started(get_workflow(claim.workflow), claim):
             self._announcer.do(send)
 
@@ -90,6 +93,8 @@ class Aftermath:
             self._notifier.release(claim.limit_key)
 
     def _announce(self, claim: Claim, write: Write, receipt: Receipt) -> None:
+        if receipt.status is not None:
+            self.tallies.ended(claim, receipt.status, write.outcome)
         if wants_logging(write, receipt):
             self._announcer.do(partial(log_commit, claim, write, receipt))
         if announcing.is_heard():

@@ -30,6 +30,7 @@ from ..store.claiming import (
     seconds_to_next_due,
 )
 from ..store.database import PrivateDatabase
+from ..store.holding import NOTHING, Held, narrowed
 from ..store.limiting import KeyWalk, claim_hinted, claim_limited, seconds_to_opening
 from .slots import Slots
 
@@ -67,7 +68,8 @@ class Claimer:
     ) -> None:
         self._db = db
         self._queue = queue
-        self._who = who
+        self._all = self._who = who
+        self.held = NOTHING
         self._slots = slots
         self._limit = limit
         self._start = start
@@ -87,6 +89,9 @@ class Claimer:
         self._unstarted: list[Lease] = []
         """Claims that are to be handed back."""
         self._stop = threading.Event()
+        self._is_asked = False
+        """Whether another thread wants a look. Its own note, since a look that is under way plans the next one."""
+        self._mutex = threading.Lock()
         self.is_idle = threading.Event()
         """Set when the last look at the database found nothing to claim."""
         self._thread = threading.Thread(target=self._run, name="durable-claimer", daemon=True)
@@ -102,8 +107,18 @@ class Claimer:
 
     def look_again(self) -> None:
         """Look at the database with the next tick; ``is_idle`` is set once nothing was found."""
-        self.is_idle.clear()
-        self._next_look = 0.0
+        with self._mutex:
+            self._is_asked = True
+            self.is_idle.clear()
+
+    def heed(self, held: Held) -> None:
+        """From the next statement on claim nothing of what is held. For what is held no more: look at once."""
+        if held == self.held:
+            return
+        is_more = held.queues >= self.held.queues and held.workflows >= self.held.workflows
+        self.held, self._who = held, narrowed(self._all, held)
+        if not is_more:
+            self.look_again()
 
     def _run(self) -> None:
         pause = 0.1
@@ -133,6 +148,9 @@ class Claimer:
         if 0 < free < self._limit // 4:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 4)
         self._keep_pace()
+        if self._is_asked:
+            self._is_asked = False
+            self._next_look = 0.0
         count = self._claim_suspect() if self._is_isolated else self._claim(free)
         self._set_pace(count, free)
         return count
@@ -143,7 +161,9 @@ class Claimer:
             # A backlog: it comes in batches.
             self._pace = 0.0
         else:
-            self._pace = min(max(2 * self._pace, SHORTEST_PACE), LONGEST_PACE) if count > 1 else SHORTEST_PACE
+            # Halved, not reset: of two workers that share a stream one now and then finds a single run.
+            pace = 2 * self._pace if count > 1 else self._pace / 2
+            self._pace = min(max(pace, SHORTEST_PACE), LONGEST_PACE)
 
     def _keep_pace(self) -> None:
         early = self._claimed_at + self._pace - clock.monotonic()
@@ -180,8 +200,13 @@ class Claimer:
         if count < free and looks:
             count += self._look(free - count)
             if not count:
-                self.is_idle.set()
+                self._note_idle()
         return count
+
+    def _note_idle(self) -> None:
+        with self._mutex:
+            if not self._is_asked:
+                self.is_idle.set()
 
     def _is_behind(self, free: int) -> bool:
         """Whether the lists alone can fill the slots: no look at the database would ever come after them."""
@@ -288,6 +313,6 @@ class Claimer:
             lambda: claim_limited(self._db, self._who, 1, self._keys, lease=lease, time=self._time, suspect=True)
         )
         if not claims:
-            self.is_idle.set()
+            self._note_idle()
             self._stop.wait(min(settings.POLL_SECONDS, 0.5))
         return len(claims)

@@ -99,10 +99,13 @@ class ThreadPool:
         self._idle = threading.Semaphore(0)
         """Counts the threads that wait for work, and for which none is meant yet."""
         self._threads: list[threading.Thread] = []
+        self._under_way: set[Lease] = set()
+        """Of the runs that were given to us and are not over."""
         # As many again: a run whose branches find no thread free runs them in its own.
         self._branches = BranchThreads(limit)
 
     def start(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
+        self._under_way.add(claim.lease)
         self._work.put((claim, workflow))
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._limit:
             name = f"durable-run_{len(self._threads)}"
@@ -126,10 +129,14 @@ class ThreadPool:
                 outcome, write = perform_attempt(claim, workflow, self._outcomes.commit, self._branches)
             finally:
                 _tidy_connections()
-            self._outcomes.store(claim, workflow, outcome, write, may_lead=True)
+            # In company somebody else does, and whoever ends until that one is awake comes with us.
+            is_alone = len(self._under_way) == 1
+            self._outcomes.store(claim, workflow, outcome, write, may_lead=is_alone)
         except BaseException as error:
             # Nobody would start another thread in place of this one.
             self._outcomes.give_up(claim, error)
+        finally:
+            self._under_way.discard(claim.lease)
 
     def close(self) -> None:
         """Ends the threads and their connections. No run is left in them."""

@@ -122,6 +122,8 @@ class WorkerProcess:
                 workers.register(
                     self._db, self._who, concurrency=self._limit, is_isolated=self.options.isolated, version=version
                 )
+                # Before the first claim.
+                self._heed_holds(self._db)
                 return True
             except Error as error:
                 logger.warning("the database is down or not migrated, trying again: %s", error)
@@ -137,7 +139,8 @@ class WorkerProcess:
         self._heartbeat.begin()
         if self.options.loops and not self.options.isolated:
             loops_db = PrivateDatabase()
-            self._loops = LoopRunner(loops_db, maintenance(loops_db, self._queue, self._who.queues, self._tell), BATCH)
+            loops = maintenance(loops_db, self._queue, self._who.queues, self._tell, lambda: self._claimer.held)
+            self._loops = LoopRunner(loops_db, loops, BATCH)
             if self.options.burst:
                 # What is due now, schedules too, belongs to the burst: it must be there before anybody looks for work.
                 self._loops.run_due()
@@ -193,6 +196,7 @@ class WorkerProcess:
             self._committer.close()
             self._heartbeat.stop()
             self._sign_off()
+        self._aftermath.tallies.flush(self._db)
         self._db.close()
         logger.info("stopped worker=%s runs=%d", self._who.id, self._slots.finished)
         return is_empty
@@ -233,6 +237,11 @@ class WorkerProcess:
             logger.debug("ended run=%s workflow=%s as=%s", claim.run_id, claim.workflow, type(outcome).__name__)
 
     def _beat(self, db: PrivateDatabase) -> None:
-        workers.beat(db, self._who.id)
+        self._heed_holds(db)
         if self.options.health_file is not None:
             self.options.health_file.touch()
+        self._aftermath.tallies.flush(db)
+
+    def _heed_holds(self, db: PrivateDatabase) -> None:
+        if (held := workers.beat(db, self._who.id)) is not None:
+            self._claimer.heed(held)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
+from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..executor.undisturbed import UndisturbedFuture
@@ -19,11 +21,42 @@ Then = Callable[[Receipt | None, BaseException | None], None]
 """Called with the receipt, or with the error that the write itself has made. Must not take long."""
 
 
+SHARE_SECONDS = 0.001
+"""How long one thread of a batch may take to rouse the next one: somebody else has the interpreter, for longer than it
+takes to make a step."""
+
+
+class Turns:
+    """The threads of one batch, which rouse each other: each the next one, before it does anything else.
+
+    Roused all at once they would wait for the interpreter, each of them twice: it is one thread's at a time. Where it
+    is somebody's who does not wait, a turn takes milliseconds: then whoever gets one rouses all that are left.
+    """
+
+    __slots__ = ("_began", "_left")
+
+    def __init__(self, threads: Iterable[Submission]) -> None:
+        self._left = deque(threads)
+        self._began = clock.monotonic()
+        for one in self._left:
+            one.turns = self
+
+    def pass_on(self) -> None:
+        now = clock.monotonic()
+        is_slow, self._began = now - self._began > SHARE_SECONDS, now
+        # Once one turn was slow several threads are at it at a time.
+        with suppress(IndexError):
+            self._left.popleft().rouse()
+            while is_slow:
+                self._left.popleft().rouse()
+
+
 class Submission:
     """Of a thread, which waits and may be asked to lead; of a coroutine, which is answered on its ``loop``; or of
     nobody who waits: ``then`` is called in whichever thread."""
 
     __slots__ = (
+        "_thread",
         "_waits",
         "error",
         "future",
@@ -34,6 +67,7 @@ class Submission:
         "pause",
         "receipt",
         "then",
+        "turns",
         "write",
     )
 
@@ -56,8 +90,12 @@ class Submission:
         self.loop = loop
         self.future: asyncio.Future[Receipt] | None = UndisturbedFuture(loop=loop) if loop else None
         self.then = then
+        self.turns: Turns | None = None
+        """Those of its batch, once it is done: others wait for it to be roused."""
+        self._thread = 0
         self._waits: threading.Lock | None = None
         if loop is None and then is None:
+            self._thread = threading.get_ident()
             self._waits = threading.Lock()
             self._waits.acquire()
 
@@ -69,7 +107,17 @@ class Submission:
     def wait(self) -> None:
         """Sleep until the write is done, or until this thread is to lead."""
         if self._waits is not None:
-            self._waits.acquire()
+            try:
+                self._waits.acquire()
+            finally:
+                # Whatever becomes of this thread.
+                if self.turns is not None:
+                    self.turns.pass_on()
+
+    @property
+    def is_our_own(self) -> bool:
+        """Whether it is of this very thread, which does not wait now."""
+        return self._thread == threading.get_ident()
 
     def rouse(self) -> None:
         if self._waits is not None:
@@ -86,15 +134,19 @@ class Submission:
 
 
 def answer_all(done: Iterable[Submission]) -> None:
-    """Let all of them go on: threads one by one, coroutines with one call for each loop."""
+    """Let all of them go on: threads one after the other, coroutines with one call for each loop."""
+    threads: list[Submission] = []
     of_loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
     for one in done:
         if one.then is not None:
             _tell(one, one.then)
         elif one.loop is None:
-            one.rouse()
+            if not one.is_our_own:
+                threads.append(one)
         else:
             of_loops[one.loop].append(one)
+    if threads:
+        Turns(threads).pass_on()
     for loop, submissions in of_loops.items():
         loop.call_soon_threadsafe(_resolve, submissions)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
+from ..client.tagging import tags_of
 from ..conf import durable_settings
 from ..core.flow.executing import is_executing
 from ..core.flow.run_info import RunInfo
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AS_DECLARED = StartOptions()
 
 
 class Workflow(Generic[P, R]):
@@ -118,7 +120,7 @@ class Workflow(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """Start a run in the caller's transaction. Raises InvalidInput, PayloadError, ContextMisuse (in a body)."""
-        return self._start(StartOptions(), [(args, kwargs)])[0]
+        return self._start(AS_DECLARED, [(args, kwargs)])[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """As ``enqueue``."""
@@ -126,7 +128,7 @@ class Workflow(Generic[P, R]):
 
     def enqueue_many(self, inputs: Iterable[dict[str, Any]]) -> list[RunHandle[R]]:
         """Start a run for each input (keyword arguments), all in one go: all or none."""
-        return self._start(StartOptions(), [((), dict(given)) for given in inputs])
+        return self._start(AS_DECLARED, [((), dict(given)) for given in inputs])
 
     def using(self, **options: Any) -> Using[P, R]:
         """This workflow with other options for the runs it starts: see ``StartOptions``."""
@@ -169,7 +171,7 @@ class Workflow(Generic[P, R]):
             queue=options.queue or self.options.queue,
             priority=self.options.priority if options.priority is None else options.priority,
             max_attempts=options.max_attempts,
-            tags=tuple(dict.fromkeys(options.tags)),
+            tags=tuple(dict.fromkeys([*options.tags, *tags_of((*args, *kwargs.values()))])),
         )
         note_size(run.input, settings.WARN_PAYLOAD_BYTES, run.id, "input")
         if isinstance(options.run_after, datetime):
@@ -193,7 +195,7 @@ class Workflow(Generic[P, R]):
 
     def new_child(self, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
         """A child run for ``path`` in ``parent``; it inherits the parent's deadline."""
-        return self.child(StartOptions(), parent, path, args, kwargs)
+        return self.child(AS_DECLARED, parent, path, args, kwargs)
 
     def child(
         self, options: StartOptions, parent: RunInfo, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -40,6 +40,11 @@ class Signature:
         self._keyword_only = [(name, one.default) for name, one in known.items() if one.kind is by_name[1]]
         self._required = {name for name, one in known.items() if one.default is one.empty}
 
+    def parameters(self) -> list[tuple[inspect.Parameter, Any]]:
+        """Each parameter in order with its annotation, resolved where that can be; Any where there is none."""
+        hints = _hints(self._fn)
+        return [(one, hints.get(name, Any)) for name, one in self._signature.parameters.items()]
+
     def write(self, workflow: str, args: tuple[Any, ...], kwargs: Arguments, *, limit: int | None = None) -> str:
         """The input as text. Raises InvalidInput where it does not fit, PayloadError where it cannot be stored."""
         if not args and self._required <= kwargs.keys() <= self._by_name:

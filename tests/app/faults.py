@@ -85,6 +85,14 @@ def plodding(ctx: Context, steps: int, seconds: float) -> list[int]:
 
 
 @durable_workflow
+def told_of(ctx: Context, gates: list[str]) -> None:
+    """Waits at gate after gate; how far it has come is stored with each that it has passed."""
+    for done, gate in enumerate(gates, start=1):
+        ctx.progress(done, len(gates), f"past gate {done}")
+        ctx.step("pass", traced, done, gate, key=done)
+
+
+@durable_workflow
 async def plodding_async(ctx: AsyncContext, steps: int, seconds: float) -> list[int]:
     return [await ctx.step("plod", traced, turn, "", seconds, key=turn) for turn in range(steps)]
 

@@ -124,6 +124,8 @@ SCENES: dict[str, Scene] = {
     "E014": together(
         database("sqlite", **SQLITE_OPTIONS), partial(patch.object, databases, "sqlite_version", lambda: (3, 34, 1))
     ),
+    "E015": durable(REDACT="tests.app.nowhere"),
+    "E016": durable(MAY_WATCH="tests.app.nowhere"),
     "E020": caches(other=redis()),
     "E021": caches(default={"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": URL}),
     "E022": caches(default=redis(**SHARD)),

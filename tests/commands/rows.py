@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django.db import connection
 from django.utils import timezone
 
-from django_durable.models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
+from django_durable.models import Audit, ClaimRecord, Event, JournalEntry, LogLine, Payload, Run, Tag, Worker
 from django_durable.store.pruning import id_at
 
 ZERO = timedelta(0)
@@ -67,11 +67,13 @@ def with_belongings(run: Run) -> Run:
     Event.objects.create(run_id=run.pk, name="packed", payload="null", consumed_at=timezone.now())
     Tag.objects.create(run_id=run.pk, name="blue")
     Audit.objects.create(run_id=run.pk, verb="cancel", status_before="queued")
+    ClaimRecord.objects.create(run_id=run.pk, place=2, number=2, worker_id=uuid4(), claimed_at=timezone.now())
+    LogLine.objects.create(run_id=run.pk, number=1, at=run.created_at, level=20, message="packing", place=0)
     return run
 
 
 def everything_of(run: Run) -> int:
-    tables = (JournalEntry, Payload, Event, Tag, Audit)
+    tables = (JournalEntry, Payload, Event, Tag, Audit, ClaimRecord, LogLine)
     return sum(table.objects.filter(run_id=run.pk).count() for table in tables)
 
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_durable.models import Audit, Event, IdempotencyKey, JournalEntry, Payload, Run, Tag
+from django_durable.models import Audit, ClaimRecord, Event, IdempotencyKey, JournalEntry, LogLine, Payload, Run, Tag
 from django_durable.store.invariants import INVARIANTS
 from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling, failing, listening, parent, sleepy
@@ -107,7 +107,7 @@ def two_runs_for_a_key() -> tuple[UUID, str]:
     a_key(first.pk)
     allow_anything(KEY, "durable_idempotency_once")
     columns = "workflow, key, key_hash, input_hash, expires_at"
-    execute(f"INSERT INTO {KEY} (id, run_id, {columns}) SELECT 99, %s, {columns} FROM {KEY}", second.pk)
+    execute(f"INSERT INTO {KEY} (id, run_id, {columns}) SELECT id + 1, %s, {columns} FROM {KEY}", second.pk)
     return second.pk, "a second run for one idempotency key of app.doubling"
 
 
@@ -191,7 +191,7 @@ def cancel_was_asked() -> tuple[UUID, str]:
 def ownerless(table: str) -> Plant:
     def plant() -> tuple[UUID, str]:
         run = sound()
-        keep = {JournalEntry, Payload, Event, Tag, Audit} - {TABLES[table]}
+        keep = set(TABLES.values()) - {TABLES[table]}
         for model in keep:
             model.objects.filter(run_id=run.pk).delete()
         execute(f"DELETE FROM {RUN} WHERE id = %s", run.pk)
@@ -200,7 +200,15 @@ def ownerless(table: str) -> Plant:
     return plant
 
 
-TABLES: dict[str, Any] = {"journalentry": JournalEntry, "payload": Payload, "event": Event, "tag": Tag, "audit": Audit}
+TABLES: dict[str, Any] = {
+    "journalentry": JournalEntry,
+    "payload": Payload,
+    "event": Event,
+    "tag": Tag,
+    "audit": Audit,
+    "claimrecord": ClaimRecord,
+    "logline": LogLine,
+}
 PLANTS: list[tuple[str, Plant]] = [
     ("I1", running_with()),
     *[("I1", running_with(*[column for column in LEASE if column != missing])) for missing in LEASE],

@@ -60,7 +60,7 @@ def test_the_shape_of_version_1(call: Call) -> None:
     a_run(parent=run, parent_path="child")
     [document] = call("durable_export", run.pk).data
     assert document.keys() == {
-        *("format", "version", "run", "payloads", "journal", "tags", "events", "children"),
+        *("format", "version", "run", "payloads", "journal", "tags", "events", "log", "children"),
     }
     assert document["run"].keys() == {
         *("id", "workflow", "queue", "priority", "status", "phase", "attempt", "max_attempts", "claims", "crashes"),
@@ -75,6 +75,7 @@ def test_the_shape_of_version_1(call: Call) -> None:
     assert document["events"][0].keys() == {
         *("id", "name", "payload", "idempotency_key", "sent_at", "consumed_at", "consumed_by"),
     }
+    assert document["log"][0].keys() == {"at", "level", "scope", "message", "attempt"}
     assert document["children"][0].keys() == {"id", "workflow", "status", "parent_path", "detached"}
 
 

@@ -37,6 +37,7 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal.annotations import merged
 from django_durable.core.journal.inbox import ChildState, SentEvent
 from django_durable.core.journal.journal import Entry, MemoryJournal, NewRun, Write
+from django_durable.core.journal.log import Logged
 from django_durable.core.journal.losers import is_lost
 from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Paused, Suspended, together
 from django_durable.core.journal.states import EntryStatus, Kind
@@ -80,6 +81,8 @@ class World:
     """Paths of the steps whose bodies ran, in order."""
     progress: str | None = None
     notes: str | None = None
+    log: list[Logged] = field(default_factory=list)
+    keeps_log: bool = True
     crash_after: set[int] = field(default_factory=set)
     """The process dies right after these many commits."""
     cancel_after: int | None = None
@@ -113,6 +116,7 @@ class World:
             lease_margin=self.lease_margin,
             warn_entries=self.warn_entries,
             max_entries=self.max_entries,
+            keeps_log=self.keeps_log,
         )
         self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
         outcome = self._call(body)
@@ -214,6 +218,9 @@ class World:
             self.children[child.parent_path] = ChildState(child.id, "queued")
         self.progress = write.progress or self.progress
         self.notes = merged(self.notes, write.notes) if write.notes else self.notes
+        for line in write.log.to_send() if write.log is not None else ():
+            if not (line.is_again and any(stored.place == line.place for stored in self.log)):
+                self.log.append(line)
         if len(self.commits) == self.cancel_after:
             self.lease.cancel_requested = True
         if len(self.commits) in self.pause_after:

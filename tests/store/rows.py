@@ -16,7 +16,7 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal.journal import Entry, NewRun
 from django_durable.core.journal.states import TERMINAL, EntryStatus, Kind, Status
 from django_durable.core.payloads.codec import encode
-from django_durable.models import Event, JournalEntry, Payload, Run, Worker
+from django_durable.models import ClaimRecord, Event, JournalEntry, Payload, Run, Worker
 from django_durable.store.claiming import Claim, Claimant, claim_ids
 from django_durable.store.database import Database
 
@@ -84,6 +84,13 @@ def lease_of(run: Run, token: UUID | None = None) -> Lease:
 def stale(lease: Lease) -> Lease:
     """The same run under a token that is not its own."""
     return Lease(lease.run_id, uuid4(), lease.ends)
+
+
+class Missing(int):
+    """A number that the database is told is none, which its column does not take."""
+
+    def __format__(self, spec: str) -> str:
+        return "null"
 
 
 def step_entry(
@@ -157,3 +164,10 @@ def row_of(run: Run | UUID) -> dict[str, Any]:
 def payload(run: Run | UUID, kind: str) -> str | None:
     run_id = run if isinstance(run, UUID) else run.pk
     return Payload.objects.filter(run_id=run_id, kind=kind).values_list("data", flat=True).first()
+
+
+def claims_of(run: Run | UUID) -> list[tuple[int, UUID, bool]]:
+    """Number and worker of the claims that have a row of their own, and whether their leases were taken away."""
+    run_id = run if isinstance(run, UUID) else run.pk
+    kept = ClaimRecord.objects.filter(run_id=run_id).order_by("number")
+    return [(row.number, row.worker_id, row.lost_at is not None) for row in kept]

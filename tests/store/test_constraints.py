@@ -89,3 +89,9 @@ def test_what_must_be_unique_is():
     send(run.pk)
     assert not refused(lambda: send(run.pk))
     assert JournalEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_what_is_legal_passes_validation_too(status: str):
+    """A ``CheckConstraint`` is also asked in Python, by ``full_clean()``."""
+    make_run(status).validate_constraints()

@@ -21,6 +21,7 @@ from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (
     LEASE,
+    Missing,
     claim,
     claimant,
     entries,
@@ -231,7 +232,7 @@ def test_a_failing_batch_stores_nothing(db: PrivateDatabase):
     """One bad value fails the whole batch; the committer splits it and finds the culprit."""
     good, bad = claim(db, make_run(), make_run())
     before = row_of(good.run_id)
-    broken = step_entry("x" * 10_000) if db.dialect.has_writing_ctes else step_entry(status=None)  # type: ignore[arg-type]
+    broken = step_entry("x" * 10_000) if db.dialect.has_writing_ctes else step_entry(seq=Missing())
     batch = [(good.lease, everything(fresh(good.run_id))), (bad.lease, Write(entries(broken)))]
     with pytest.raises((DataError, IntegrityError)):
         write_batch(db, batch)

@@ -114,6 +114,27 @@ def test_the_hot_tables_have_their_settings(db: PrivateDatabase):
     assert "fillfactor=50" in options["django_durable_worker"]
 
 
+def test_who_has_made_a_later_claim_is_kept_without_a_wait_for_the_disk(db: PrivateDatabase):
+    """The claim itself waits for it, and so does what is committed next."""
+
+    class Watched(PrivateDatabase):
+        """Asks after each statement, in the transaction of that, whether its commit waits."""
+
+        def rows(self, sql: str, **parameters: Any) -> list[Row]:
+            with self.transaction():
+                found = super().rows(sql, **parameters)
+                [(setting,)] = super().rows("SELECT current_setting('synchronous_commit')")
+            settings.append(("claimrecord" in sql, setting))
+            return found
+
+    settings: list[tuple[bool, str]] = []
+    run, watched = make_run(claims=1), Watched()
+    claim(watched, run)
+    watched.close()
+    assert (True, "off") in settings
+    assert {setting for is_kept, setting in settings if not is_kept} == {"on"}
+
+
 # --- plans -----------------------------------------------------------------------------------
 
 

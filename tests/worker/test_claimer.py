@@ -197,15 +197,16 @@ def test_claims_that_follow_at_once_are_made_by_the_batch(db: PrivateDatabase, m
     parts, waits, now = Parts(db, 100), [], [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     monkeypatch.setattr(parts.claimer._stop, "wait", lambda seconds: waits.append(round(seconds, 6)))
-    for runs in (1, 1, 2, 3, 2, 2, 1, 1):
+    for runs in (1, 1, 2, 3, 2, 2, 1, 1, 1, 1, 1, 1):
         parts.queue.ids = [make_run().pk for _ in range(runs)]
         parts.claimer.tick()
-    # Of a lone one the next is soon; where more have come meanwhile, it is put off longer and longer.
-    assert waits == [0.001, 0.001, 0.002, 0.004, 0.008, 0.01, 0.001]
+    # Of a lone one the next is soon; where more have come meanwhile, it is put off longer and longer. One claim that
+    # finds one run is no end of that, only less of it.
+    assert waits == [0.001, 0.001, 0.002, 0.004, 0.008, 0.01, 0.005, 0.0025, 0.00125, 0.001, 0.001]
     now[0] += 0.001
     parts.queue.ids = [make_run().pk]
     parts.claimer.tick()
-    assert len(waits) == 7
+    assert len(waits) == 11
 
 
 def test_a_backlog_is_claimed_without_a_pause(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from django_durable.worker import batch_writer as module
 from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import wait_until
-from tests.store.rows import entries, running, step_entry
+from tests.store.rows import Missing, entries, running, step_entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -193,7 +193,7 @@ def test_a_value_that_the_database_refuses_fails_alone(
 ) -> None:
     good = [lease() for _ in range(6)]
     gather(committer, store, pool, good)
-    bad = pool.submit(committer.write, lease(), a_step(seq=None))
+    bad = pool.submit(committer.write, lease(), a_step(seq=Missing()))
     wait_until(lambda: len(committer._waiting) == 6, message="the bad one in line")
     store.is_open.set()
     with pytest.raises(IntegrityError):
@@ -370,7 +370,7 @@ def test_who_stumbles_when_he_is_told_leaves_the_others_alone(
 
 def test_a_value_that_is_refused_is_told_to_who_has_sent_it(committer: Committer, lease: Callable[[], Lease]) -> None:
     with pytest.raises(IntegrityError):
-        sent(committer, lease(), a_step(seq=None))
+        sent(committer, lease(), a_step(seq=Missing()))
 
 
 @by_thread_and_by_coroutine

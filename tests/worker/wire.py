@@ -133,13 +133,20 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
 def _tap_redis(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     from redis import Redis
 
-    execute = Redis.execute_command
+    from django_durable.queues.unawaited import Unawaited
+
+    execute, send = Redis.execute_command, Unawaited.send
 
     def tapped_execute(self: Any, *args: Any, **options: Any) -> Any:
         tap.wire.redis.append(str(args[0]))
         return execute(self, *args, **options)
 
+    def tapped_send(self: Any, commands: Any, **options: Any) -> Any:
+        tap.wire.redis.extend(command[0] for command in commands)
+        return send(self, commands, **options)
+
     patch.setattr(Redis, "execute_command", tapped_execute)
+    patch.setattr(Unawaited, "send", tapped_send)
 
 
 def _tap_threads(patch: pytest.MonkeyPatch, tap: Tap) -> None:

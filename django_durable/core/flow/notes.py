@@ -1,21 +1,33 @@
 """What a run tells people while it works: progress, annotations and log lines.
 
-Progress and annotations are stored with the run's next durable write. A replay says them again, and what it says before
-an entry that it finds was stored with that one: so only what came after the last commit is written once more.
+All of it is stored with the run's next durable write. A replay says it again, and what it says before an entry that it
+finds was stored with that one: so only what came after the last commit is written once more. Of log lines each is to
+stand once, and a write that ended an attempt may have stored those too, without an entry behind them. So each line has
+the number of its place in the code, by which the store knows again what a replay says.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, MutableMapping
+from hashlib import blake2b
 from math import isfinite
+from os import urandom
 from typing import Any
 
+from ..journal.journal import Entry
+from ..journal.log import LEVEL_MAX, MESSAGE_MAX, Logged, fit_message
 from ..names import check_name
 from ..payloads.codec import encode
+from ..payloads.failures import short
 from .flow import Flow
+from .stepping import running_step
 
 logger = logging.getLogger("django_durable.workflow")
+
+ERROR_MAX = 500
+"""Characters of the message of an attempt that is made again."""
 
 NOTE_MAX_BYTES = 4096
 """Of one annotation's value as text."""
@@ -48,16 +60,99 @@ def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
         flow.pending.notes.update(texts)
 
 
+def note_attempt(flow: Flow, entry: Entry, error: BaseException) -> None:
+    """Keep in the run's log that the last attempt of this step failed and is made again: the entry will only know of
+    the one that comes last."""
+    if flow.run.keeps_log:
+        wait = f"in {round(entry.wake_after, 2):.10g} s" if entry.wake_after else "at once"
+        told = short(error, ERROR_MAX).removesuffix(": ")
+        line = Logged(
+            level=logging.WARNING,
+            message=fit_message(f"attempt {entry.attempts} failed, the next one comes {wait}: {told}"),
+            at=flow.journal.now(),
+            scope=entry.path,
+            place=_number(f"{entry.path}\n{entry.attempts}"),
+            attempt=entry.attempts,
+            seconds=entry.seconds,
+        )
+        flow.pending.open_log().add(line)
+
+
 class RunLog(logging.LoggerAdapter[logging.Logger]):
-    """The run's logger: each record carries ``workflow`` and ``run``; what was logged once is not in a replay."""
+    """The run's logger: each record carries ``workflow`` and ``run``; what was logged once is not in a replay.
+
+    What the logger is enabled for is kept with the run as well.
+    """
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(logger, {"workflow": flow.run.workflow, "run": str(flow.run.run_id)})
         self._flow = flow
+        self._after = ""
+        self._count = 0
+        """Of the lines that were said since the call at ``_after``."""
 
     def isEnabledFor(self, level: int) -> bool:
         return not self._flow.is_replaying and super().isEnabledFor(level)
 
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        # Asked first: of what is filtered nothing is made.
+        if not self.logger.isEnabledFor(level):
+            return
+        if self._flow.run.keeps_log:
+            self._keep(level, msg, args, kwargs.get("exc_info"))
+        # A record says where in the workflow's code it was made, and not here.
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        super().log(level, msg, *args, **kwargs)
+
+    def _keep(self, level: int, msg: object, args: tuple[object, ...], exc_info: object) -> None:
+        flow = self._flow
+        if flow.is_looking or flow.is_closed or flow.outcome is not None:
+            # An attempt that is over unwinds the code: it says there what it says again each time.
+            return
+        line = Logged(
+            level=max(0, min(level, LEVEL_MAX)),
+            message=fit_message(_message(msg, args) + _raised(exc_info)),
+            at=flow.journal.now(),
+            scope=flow.scope.removesuffix("/"),
+            place=self._place(),
+            is_again=flow.is_replaying,
+        )
+        flow.pending.open_log().add(line)
+
+    def _place(self) -> int:
+        if running_step() is not None:
+            # No replay says again what a step's function has said.
+            return int.from_bytes(urandom(8), signed=True)
+        after = self._flow.claimed.last
+        self._count = self._count + 1 if after == self._after else 1
+        self._after = after
+        return _number(f"{self._flow.scope}\n{after}\n{self._count}")
+
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
         return msg, kwargs
+
+
+def _number(place: str) -> int:
+    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest(), signed=True)
+
+
+def _message(msg: object, args: tuple[object, ...]) -> str:
+    """As logging writes it. Raises nothing: a line of the log fails no run."""
+    try:
+        if not args:
+            return str(msg)
+        # One dict stands for what is named in the message.
+        named = args[0] if len(args) == 1 and isinstance(args[0], Mapping) and args[0] else args
+        return str(msg) % named
+    except Exception as error:
+        return f"{msg if type(msg) is str else type(msg).__name__} <not formatted: {short(error)}>"
+
+
+def _raised(exc_info: object) -> str:
+    """Type and message of what was raised, in whichever form logging takes it."""
+    if not exc_info:
+        return ""
+    given = exc_info if isinstance(exc_info, BaseException | tuple) else sys.exc_info()
+    error = given[1] if isinstance(given, tuple) and len(given) == 3 else given
+    return f": {short(error, MESSAGE_MAX)}" if isinstance(error, BaseException) else ""

@@ -12,7 +12,7 @@ from .journal_bounds import JournalBounds
 @dataclass(slots=True, frozen=True)
 class RunInfo:
     """``deadline_at`` is the database's time, ``lease_margin`` how many seconds before the end of its lease the run
-    begins nothing new.
+    begins nothing new, ``keeps_log`` whether what the run logs is stored.
     """
 
     run_id: UUID
@@ -26,6 +26,7 @@ class RunInfo:
     warn_entries: int | None = None
     max_entries: int | None = None
     is_fork: bool = False
+    keeps_log: bool = False
 
     def bounds(self, size: int) -> JournalBounds:
         """What bounds its journal, which has ``size`` entries to begin with."""

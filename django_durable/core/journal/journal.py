@@ -12,6 +12,7 @@ from uuid import UUID
 from ..clock import utcnow
 from ..limits import Meeting
 from .inbox import ChildState, Inbox, MemoryInbox, SentEvent
+from .log import Log
 from .outcomes import Outcome
 from .paths import scopes_of
 from .states import EntryStatus, Kind
@@ -97,6 +98,8 @@ class Write:
     progress: str | None = None
     notes: dict[str, str] = field(default_factory=dict)
     """Encoded values of annotations by name; the others stay as they are."""
+    log: Log | None = None
+    """What was logged. None: nothing, as in most writes."""
     forgotten: set[str] = field(default_factory=set)
     """Paths of entries that are pruned."""
     unwanted: list[str] = field(default_factory=list)
@@ -111,6 +114,7 @@ class Write:
             or self.answers
             or self.progress
             or self.notes
+            or self.log
             or self.forgotten
             or self.unwanted
             or self.outcome
@@ -124,6 +128,8 @@ class Write:
         self.answers.update(other.answers)
         self.progress = other.progress or self.progress
         self.notes.update(other.notes)
+        if other.log is not None:
+            self.open_log().absorb(other.log)
         self.forgotten |= other.forgotten
         self.unwanted += other.unwanted
 
@@ -131,6 +137,14 @@ class Write:
         """What a replay has said so far is stored."""
         self.progress = None
         self.notes.clear()
+        if self.log is not None:
+            self.log = self.log.unsaid()
+
+    def open_log(self) -> Log:
+        """What was logged, to add to."""
+        if self.log is None:
+            self.log = Log()
+        return self.log
 
     def forget(self, paths: Collection[str]) -> None:
         """Prune these entries, written or not."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 from ...exceptions import NonRetriableError, PayloadError, RollbackError, RunCancelled, StepFailed
 from ..flow.effects import LAST, Decisions, Perform, Persist, Raised, Returned
 from ..flow.flow import Flow
+from ..flow.notes import note_attempt
 from ..flow.undoing import UNDO, Undo
 from ..journal.journal import Entry
 from ..journal.outcomes import Cancelled
@@ -118,6 +119,8 @@ def step(
         entry = after_error(flow, path, kind, attempt, raised, options.retry or flow.step_retry)
         entry.value = before
         flow.record(entry)
+        if entry.status == EntryStatus.RETRYING:
+            note_attempt(flow, entry, raised.error)
         if entry.status == EntryStatus.RETRYING and entry.wake_after:
             flow.suspend(entry)
         yield Persist()

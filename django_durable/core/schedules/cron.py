@@ -13,12 +13,12 @@ vixie cron does, so that no job is lost or runs twice):
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 from croniter import croniter
@@ -78,6 +78,41 @@ class Cron:
         if type(n) is not int or n < 0:
             raise ValueError(f"n must be a whole number of instants, not {n!r}")
         return fires_between(self.expression, self.timezone, after or clock.utcnow(), _END, n)
+
+
+class Fields(NamedTuple):
+    """The values that each field of an expression stands for, in their order; none at all: every value.
+
+    ``LAST`` is the last day of the month. ``nearest`` are days for which the nearest one from Monday to Friday stands,
+    ``nth`` says of a weekday (0 is Sunday) which of the month's it has to be, where that is not any.
+    """
+
+    seconds: tuple[int, ...]
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    nearest: frozenset[int]
+    nth: Mapping[int, frozenset[int]]
+
+
+LAST = -1
+
+
+def fields_of(expression: str) -> Fields:
+    """What the expression's fields mean, as far as that is a matter of values. Raises ``InvalidSchedule``."""
+    cron = _parsed(expression)
+    minutes, hours, days, months, weekdays, *seconds = (_values(field) for field in cron.expanded)
+    nth = {weekday: frozenset(_values(which)) for weekday, which in cron.nth_weekday_of_month.items()}
+    nearest = frozenset(cron.nearest_weekday or ())
+    if len(weekdays) == 7 and not days and not nth:
+        weekdays = ()  # croniter does not always see that a range is the whole week
+    return Fields(seconds[0] if seconds else (0,), minutes, hours, days, months, weekdays, nearest, nth)
+
+
+def _values(field: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(LAST if value == "l" else value for value in field if value != "*")
 
 
 def next_fire(expression: str, timezone: str, after: datetime) -> datetime:

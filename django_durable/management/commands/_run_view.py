@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...client.listing import Excerpt, RunView
-from ...client.why import Why
+from ...client.sentences import Why
 from ...models import Run
 from ._shell import iso, printable, table
 

@@ -21,7 +21,7 @@ BATCH = 20
 
 
 class Command(BaseCommand):
-    help = "Writes runs as JSON: input, journal, events, tags, and how their children stand. Read-only."
+    help = "Writes runs as JSON: input, journal, events, log, tags, and how their children stand. Read-only."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:

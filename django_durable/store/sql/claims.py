@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from . import claim_records
 from .leases import CLAIM, QUEUED_OR_PAUSED
 from .lines import ASLEEP, FREE, QUEUED, claimable, first_of_lines, first_of_queues, lines
 from .waits import has_room, is_item
@@ -10,24 +11,26 @@ from .waits import has_room, is_item
 
 def lease(d: Dialect, picked: str) -> str:
     """Lease the runs that the CTE ``picked`` names."""
+    worker = d.typed("worker", "uuid")
     # RETURNING may show what never changes (the input), but not the journal or the events: it reads them on the
     # snapshot from before the lock, and the run would wait for an event that is consumed already.
     return f"""
         WITH RECURSIVE {picked}
         UPDATE django_durable_run AS r
-        SET status = 'running', lease_token = {d.new_token}, leased_by = %(worker)s,
+        SET status = 'running', lease_token = {d.new_token}, leased_by = {worker},
             lease_expires_at = {d.later("%(lease)s")}, claims = r.claims + 1,
-            started_at = coalesce(r.started_at, {d.now}), wake_at = NULL, waiting_on = ''
+            started_at = coalesce(r.started_at, {d.now}),
+            started_by = CASE WHEN r.claims = 0 THEN {worker} ELSE r.started_by END, wake_at = NULL, waiting_on = ''
         FROM picked WHERE r.id = picked.id
         RETURNING {d.updated}.id, lease_token, workflow, attempt, max_attempts, phase, deadline_at, root_id, queue,
             priority, claims, cancel_requested_at, fingerprint, parent_id, {d.now},
             (SELECT data FROM django_durable_payload p WHERE p.run_id = {d.updated}.id AND p.kind = 'input'),
-            pause_requested_at, forked_from, limit_key
+            pause_requested_at, forked_from, CASE WHEN claims > 1 THEN {d.seconds_since("started_at")} END, limit_key
         """
 
 
 def claim_ids(d: Dialect) -> str:
-    """Claim those of ``ids`` that are still queued: what a queue hinted at."""
+    """Claim those of ``ids`` that are still queued: what a queue hinted at, which may have been held since."""
     # QUEUED, said so that it is not the condition of an index: the one of what is ready would be read from end to end,
     # the whole backlog for a few ids, as long as no statistics say better.
     named = f"r.status || '' = 'queued' AND {FREE}"
@@ -36,7 +39,8 @@ def claim_ids(d: Dialect) -> str:
         f"""
         picked AS MATERIALIZED (
             SELECT r.id FROM django_durable_run r
-            WHERE r.id {d.among("ids")} AND {named} AND {claimable(d)} ORDER BY r.id {d.lock})""",
+            WHERE r.id {d.among("ids")} AND {named} AND {claimable(d)} AND r.queue || '' {d.among("queues")}
+            ORDER BY r.id {d.lock})""",
     )
 
 
@@ -138,6 +142,21 @@ def load_journal(d: Dialect) -> str:
     return f"""
         SELECT run_id, path, seq, kind, status, attempts, value, error, wake_at, awaits, undo
         FROM django_durable_journalentry WHERE run_id {d.among("ids")}"""
+
+
+def keep_claims(d: Dialect) -> str:
+    """Note who has made those claims (``claimed``) that are not their run's first."""
+    return claim_records.keep(d, d.recordset("claimed", "c", claim_records.CLAIMED))
+
+
+def keep_and_load(d: Dialect) -> str:
+    """``keep_claims`` and ``load_journal`` in one, for databases whose CTEs can write.
+
+    Not in the claim itself, where every first claim would pay for the plan of what it does not do. Nobody waits until
+    it is on the disk: a server that crashes may forget who has made a claim, and the claim it does not.
+    """
+    kept = claim_records.keep(d, f"{d.recordset('claimed', 'c', claim_records.CLAIMED)} CROSS JOIN ({d.lazily}) AS s")
+    return f"WITH kept AS ({kept}) {load_journal(d)}"
 
 
 def load_events(d: Dialect) -> str:

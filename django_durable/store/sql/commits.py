@@ -29,6 +29,18 @@ ENTRY = {
     "undo": "boolean",
 }
 FORGOTTEN = {"run_id": "uuid", "path": "text"}
+LOGGED = {
+    "run_id": "uuid",
+    "number": "integer",
+    "at": "timestamptz",
+    "level": "smallint",
+    "scope": "text",
+    "message": "text",
+    "place": "bigint",
+    "again": "boolean",
+    "attempt": "smallint",
+    "seconds": "double precision",
+}
 PAYLOAD = {"run_id": "uuid", "kind": "text", "data": "text"}
 LEAVING = {
     "run_id": "uuid",
@@ -97,6 +109,26 @@ def upsert_payloads(d: Dialect) -> str:
         SELECT h.id, p.kind, p.data
         FROM {d.recordset("payloads", "p", PAYLOAD)} JOIN held h ON h.id = p.run_id WHERE 1 = 1
         ON CONFLICT (run_id, kind) DO UPDATE SET data = {data}"""
+
+
+def insert_log(d: Dialect) -> str:
+    """Behind the lines that the run has. What is said ``again`` is left out where the run has that as well."""
+    # Not EXISTS, which PostgreSQL may answer out of a table of all lines of all runs, made for this.
+    known = "(SELECT 1 FROM django_durable_logline k WHERE k.run_id = h.id AND k.place = l.place LIMIT 1) IS NOT NULL"
+    last = "SELECT max(k.number) FROM django_durable_logline k WHERE k.run_id = h.id"
+    # Two commits of one run never overlap, but for one that was sent again before the first was seen to be over.
+    return f"""
+        INSERT INTO django_durable_logline (
+            run_id, number, at, level, scope, message, place, attempt, seconds)
+        SELECT h.id, coalesce(({last}), 0) + l.number, l.at, l.level, coalesce(l.scope, ''), l.message, l.place,
+            l.attempt, l.seconds
+        FROM {d.recordset("logged", "l", LOGGED)} JOIN held h ON h.id = l.run_id
+        WHERE NOT (coalesce(l.again, {FALSE}) AND {known})
+        ON CONFLICT (run_id, number) DO NOTHING RETURNING run_id, number"""
+
+
+def shorten_log() -> str:
+    return "DELETE FROM django_durable_logline WHERE run_id = %(run_id)s AND number <= %(upto)s"
 
 
 def load_notes(d: Dialect) -> str:
@@ -203,20 +235,22 @@ def clear_suspicion() -> str:
 
 
 def write_at_once(d: Dialect, given: Collection[str]) -> str:
-    """Fence, journal, payloads and outcomes in one statement, for databases whose CTEs can write.
+    """Fence, journal, payloads, log and outcomes in one statement, for databases whose CTEs can write. Each row ends
+    with the number of the run's last line of the log, where there are ``logged``.
 
     ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
     The parts see one snapshot and none of each other's rows; no row is written by two of them.
     """
-    parts = {"entries": insert_entries, "payloads": upsert_payloads, "leaving": leave}
+    parts = {"entries": insert_entries, "payloads": upsert_payloads, "logged": insert_log, "leaving": leave}
     written = "".join(f", {name} AS ({part(d)})" for name, part in parts.items() if name in given)
     left, joined = "", ""
     if "leaving" in given:
         left = ", o.status, o.parent_id, o.queue, o.priority, o.parent_path"
         joined = "LEFT JOIN leaving o ON o.id = held.id"
+    last = ", (SELECT max(l.number) FROM logged l WHERE l.run_id = held.id)" if "logged" in given else ""
     return f"""
         WITH held AS MATERIALIZED ({fence(d)}){written}
-        SELECT held.id, held.cancelling, held.pausing{left} FROM held {joined}"""
+        SELECT held.id, held.cancelling, held.pausing{left}{last} FROM held {joined}"""
 
 
 def with_held(d: Dialect, statement: str) -> str:

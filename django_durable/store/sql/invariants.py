@@ -177,6 +177,6 @@ def _ownerless(table: str) -> str:
 
 def orphans(d: Dialect) -> str:
     """Rows that belong to runs which do not exist: retention takes them along with the run."""
-    tables = ("journalentry", "payload", "event", "tag", "audit")
+    tables = ("journalentry", "payload", "event", "tag", "audit", "claimrecord", "logline")
     found = " UNION ALL ".join(_ownerless(f"django_durable_{table}") for table in tables)
     return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"

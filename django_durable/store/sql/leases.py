@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from . import claim_records
 
 CLAIM = {"id": "uuid", "token": "uuid"}
 
@@ -51,11 +52,12 @@ def _take_away(d: Dialect, condition: str) -> str:
     # A cancellation that was acknowledged first wins, as it does over every other end; what there is to undo is left to
     # the person who looks after the crash.
     cancels = f"{crashed} AND r.cancel_requested_at IS NOT NULL AND NOT {OWES}"
-    return f"""
+    lapsed = f"""
         WITH lapsed AS MATERIALIZED (
             SELECT r.id, {dead} AS is_dead, r.suspect AND {dead} AS is_guilty
             FROM django_durable_run r WHERE {condition}
-            ORDER BY r.id LIMIT %(limit)s {d.lock_runs})
+            ORDER BY r.id LIMIT %(limit)s {d.lock_runs})"""
+    update = f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {cancels} THEN 'cancelled' WHEN {crashed} THEN 'blocked' ELSE {QUEUED_OR_PAUSED} END,
             finished_at = CASE WHEN {cancels} THEN {d.now} END,
@@ -64,7 +66,18 @@ def _take_away(d: Dialect, condition: str) -> str:
             suspect = r.suspect OR lapsed.is_dead,
             queued_at = {d.now}, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM lapsed WHERE r.id = lapsed.id
-        RETURNING {d.updated}.id, queue, priority, status, {d.updated}.suspect, workflow, parent_id, parent_path"""
+        RETURNING {d.updated}.id, queue, priority, status, {d.updated}.suspect, workflow, parent_id, parent_path,
+            claims, started_by, started_at"""
+    if not d.has_writing_ctes:
+        return f"{lapsed} {update}"
+    return f"""
+        {lapsed}, taken AS ({update}), lost AS ({claim_records.lose(d, "taken AS c")})
+        SELECT * FROM taken"""
+
+
+def lose_claims(d: Dialect) -> str:
+    """What taking leases away does itself where CTEs can write: note which claims have lost theirs (``taken``)."""
+    return claim_records.lose(d, d.recordset("taken", "c", claim_records.TAKEN))
 
 
 def reap(d: Dialect) -> str:

@@ -11,7 +11,7 @@ from ..dialects import Dialect
 TERMINAL = "('succeeded', 'failed', 'cancelled')"
 KEEP = {"workflow": "text", "seconds": "double precision"}
 MEMBER = {"id": "uuid", "seconds": "double precision"}
-BELONGINGS = ("journalentry", "payload", "event", "tag", "audit")
+BELONGINGS = ("journalentry", "payload", "event", "tag", "audit", "claimrecord", "logline")
 
 
 def now(d: Dialect) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import lru_cache
 
 from ..dialects import Dialect
 
@@ -26,41 +27,50 @@ NEW_RUN = {
 NEW_TAG = {"run_id": "uuid", "name": "text"}
 
 
+SAME = ("id", "workflow", "queue", "priority", "max_attempts", "parent_id", "limit_key")
+"""Those of ``NEW_RUN`` that are columns as they are."""
+FALSE = "false"
+
+
 def insert_runs(d: Dialect, source: str) -> str:
     """One row a run of ``source``. Queued, or scheduled where its time has not come by the database's clock."""
     begins = f"coalesce(n.run_at, {d.later('n.run_after')})"
-    values = _values(d, "n.{}".format, begins, f"{begins} > {d.now}")
+    values = {
+        **{name: f"n.{name}" for name in SAME},
+        **{name: f"coalesce(n.{name}, {usual})" for name, usual in _usual("n.id").items()},
+        **_by_time(d, begins),
+        "timeout": "n.deadline_after",
+        "deadline_at": d.least("n.deadline_at", _ends(d, begins, "n.deadline_after")),
+        **_new(d),
+    }
     return f"INSERT INTO django_durable_run ({', '.join(values)}) SELECT {', '.join(values.values())} FROM {source}"
 
 
 def insert_run(d: Dialect, given: Collection[str]) -> str:
-    """One run. Its columns are the parameters ``given``, each of the same name; what is not given is NULL: for a single
-    run half the cost of a source, and what is not asked costs nothing."""
-
-    def column(name: str) -> str:
-        return d.typed(name, NEW_RUN[name]) if name in given else "NULL"
-
-    at, after = "run_at" in given, "run_after" in given
-    begins = column("run_at") if at else d.later(column("run_after")) if after else None
-    values = _values(d, column, begins or "NULL", f"{begins} > {d.now}" if begins else None)
+    """One run. Its columns are the parameters ``given``, each of the same name; the others are NULL, or as most runs
+    have them. For a single run half the cost of a source. What is not given is not named either, and what the column
+    tells the type of has no other: PostgreSQL reads and plans each word."""
+    typed = {name: d.typed(name, NEW_RUN[name]) for name in given}
+    usual = _usual("%(id)s")
+    begins = _begins(d, typed)
+    values = {
+        **usual,
+        **{name: f"%({name})s" for name in given if name in SAME or name in usual},
+        **({"status": "'queued'", "queued_at": d.now} if begins is None else _by_time(d, begins)),
+        **_deadline(d, begins, typed),
+        **_new(d),
+    }
     return f"INSERT INTO django_durable_run ({', '.join(values)}) VALUES ({', '.join(values.values())})"
 
 
-def _values(d: Dialect, column: Callable[[str], str], begins: str, is_later: str | None) -> dict[str, str]:
-    """The columns of a new run and their values. ``is_later``: whether it ``begins`` later; None: it does not."""
+def _usual(run_id: str) -> dict[str, str]:
+    """What stands where a start says nothing."""
+    return {"parent_path": "''", "root_id": run_id, "detached": FALSE}
 
-    def by_time(later: str, now: str) -> str:
-        return now if is_later is None else f"CASE WHEN {is_later} THEN {later} ELSE {now} END"
 
-    # A run that starts later has its whole time from then on.
-    ends = d.after(f"({by_time(begins, d.now)})", column("deadline_after"))
+def _new(d: Dialect) -> dict[str, str]:
+    """What every new run has."""
     return {
-        "id": column("id"),
-        "workflow": column("workflow"),
-        "queue": column("queue"),
-        "priority": column("priority"),
-        "max_attempts": column("max_attempts"),
-        "status": by_time("'scheduled'", "'queued'"),
         "phase": "'forward'",
         "attempt": "1",
         "claims": "0",
@@ -70,16 +80,41 @@ def _values(d: Dialect, column: Callable[[str], str], begins: str, is_later: str
         "fingerprint": "''",
         "waiting_on": "''",
         "created_at": d.now,
-        "queued_at": by_time("NULL", d.now),
-        "wake_at": by_time(begins, "NULL"),
-        "deadline_at": d.least(column("deadline_at"), ends),
-        "timeout": column("deadline_after"),
-        "parent_id": column("parent_id"),
-        "parent_path": f"coalesce({column('parent_path')}, '')",
-        "root_id": f"coalesce({column('root_id')}, {column('id')})",
-        "detached": f"coalesce({column('detached')}, {FALSE})",
-        "limit_key": column("limit_key"),
     }
+
+
+def _begins(d: Dialect, typed: dict[str, str]) -> str | None:
+    """None: at once."""
+    if "run_at" in typed:
+        return typed["run_at"]
+    return d.later(typed["run_after"]) if "run_after" in typed else None
+
+
+def _by_time(d: Dialect, begins: str) -> dict[str, str]:
+    """Scheduled where it ``begins`` later, else queued."""
+    return {
+        "status": _if_later(d, begins, "'scheduled'", "'queued'"),
+        "queued_at": _if_later(d, begins, "NULL", d.now),
+        "wake_at": _if_later(d, begins, begins, "NULL"),
+    }
+
+
+def _deadline(d: Dialect, begins: str | None, typed: dict[str, str]) -> dict[str, str]:
+    """Its own time, that of its parent, or what ends first."""
+    own, inherited = typed.get("deadline_after"), typed.get("deadline_at")
+    if own is None:
+        return {} if inherited is None else {"deadline_at": inherited}
+    ends = _ends(d, begins, own)
+    return {"timeout": own, "deadline_at": ends if inherited is None else d.least(inherited, ends)}
+
+
+def _ends(d: Dialect, begins: str | None, seconds: str) -> str:
+    # A run that starts later has its whole time from then on.
+    return d.after(d.now if begins is None else f"({_if_later(d, begins, begins, d.now)})", seconds)
+
+
+def _if_later(d: Dialect, begins: str, later: str, now: str) -> str:
+    return f"CASE WHEN {begins} > {d.now} THEN {later} ELSE {now} END"
 
 
 def lock_starts(d: Dialect) -> str:
@@ -104,9 +139,6 @@ def put_off(d: Dialect) -> str:
         RETURNING {d.updated}.id"""
 
 
-FALSE = "(1 = 0)"
-
-
 def insert_inputs(source: str) -> str:
     return f"INSERT INTO django_durable_payload (run_id, kind, data) SELECT n.id, 'input', n.input FROM {source}"
 
@@ -122,6 +154,12 @@ def insert_tags(d: Dialect) -> str:
 
 def start_run(d: Dialect, given: Collection[str]) -> list[str]:
     """The statements that insert one run, as ``insert_run`` says, with its input: one where the database can."""
+    return _start_run(d, tuple(given), d.now)
+
+
+@lru_cache(maxsize=64)
+def _start_run(d: Dialect, given: tuple[str, ...], now: str) -> list[str]:
+    """``now``: that of ``d``, which tests move."""
     return _both(d, insert_run(d, given), insert_input())
 
 

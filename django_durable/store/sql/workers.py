@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .holds import held
 
 
 def register(d: Dialect) -> str:
@@ -15,7 +16,10 @@ def register(d: Dialect) -> str:
 
 
 def beat(d: Dialect) -> str:
-    return f"UPDATE django_durable_worker SET heartbeat_at = {d.now}, stopped_at = NULL WHERE id = %(id)s"
+    """It brings what is held along: an idle worker asks for nothing else as often."""
+    return f"""
+        UPDATE django_durable_worker SET heartbeat_at = {d.now}, stopped_at = NULL WHERE id = %(id)s
+        RETURNING {held(d)}"""
 
 
 def stop(d: Dialect) -> str:
@@ -38,7 +42,8 @@ def any_suspect(d: Dialect) -> str:
 
 def window(d: Dialect) -> str:
     """The first startable runs of a queue, for refilling its list. What has a limit enters it when that has room."""
-    return """
+    return f"""
         SELECT id, queue, priority FROM django_durable_run
         WHERE status = 'queued' AND limit_key IS NULL AND NOT suspect AND queue = %(queue)s
+            AND NOT workflow {d.among("without")}
         ORDER BY priority DESC, queued_at LIMIT %(limit)s"""

@@ -9,7 +9,7 @@ from functools import partial
 from django.db.utils import Error
 
 from ...client.announcing import announce_after_commit
-from ...client.schedules import announce, scheduled_run
+from ...client.schedules import announce, missed_after, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
 from ...core.journal.journal import NewRun
@@ -89,7 +89,7 @@ class Fire:
 
     def fire(self, schedule_id: int) -> bool:
         """Fire what is due of one schedule. False: somebody else does, or has done it."""
-        grace = 2 * durable_settings().REAP_SECONDS
+        grace = missed_after().total_seconds()
         fired = scheduling.fire(self._db, schedule_id, self._make_run, grace=grace, limit=INSTANTS)
         if fired is not None:
             log_fired(fired)

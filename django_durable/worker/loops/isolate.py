@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...conf import durable_settings
 from ...store.database import Database
+from ...store.holding import NOTHING, Held
 from ...store.workers import has_suspects
 from ...workflows.registry import workflows
 
@@ -16,16 +17,26 @@ class Isolate:
     Whoever takes a lease away tells of it at once: this is for suspects that were left over.
     """
 
-    def __init__(self, db: Database, queues: Sequence[str], tell: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        queues: Sequence[str],
+        tell: Callable[[], None],
+        held: Callable[[], Held] = lambda: NOTHING,
+    ) -> None:
         self._db = db
         self._queues = queues
         self._tell = tell
+        self._held = held
 
     @property
     def interval(self) -> float:
         return durable_settings().LEASE_SECONDS
 
     def tick(self) -> int:
-        if has_suspects(self._db, self._queues, tuple(workflows())):
+        # For what is held the process that is started would find nothing to do, and be started for ever.
+        held = self._held()
+        queues = [name for name in self._queues if name not in held.queues]
+        if has_suspects(self._db, queues, [name for name in workflows() if name not in held.workflows]):
             self._tell()
         return 0

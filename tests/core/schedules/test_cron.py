@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_durable.core import clock
-from django_durable.core.schedules.cron import Cron, fires_between, latest_fire, next_fire
+from django_durable.core.schedules.cron import LAST, Cron, Fields, fields_of, fires_between, latest_fire, next_fire
 from django_durable.exceptions import InvalidSchedule
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -201,3 +201,32 @@ def test_schedules_are_values() -> None:
     assert Cron("* * * * *").overlap == "skip"
     with pytest.raises(AttributeError):
         cron.enabled = True  # type: ignore[misc]
+
+
+# --- what the fields mean --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("* * * * *", {}),
+        ("0-59 * ? jan-dec 0-6", {}),
+        ("30 7 * * mon-fri", {"minutes": (30,), "hours": (7,), "weekdays": (1, 2, 3, 4, 5)}),
+        ("0 22-2 * * 7", {"minutes": (0,), "hours": (0, 1, 2, 22, 23), "weekdays": (0,)}),
+        ("@yearly", {"minutes": (0,), "hours": (0,), "days": (1,), "months": (1,)}),
+        ("0 0 1,L * *", {"minutes": (0,), "hours": (0,), "days": (1, LAST)}),
+        ("0 0 15W * *", {"minutes": (0,), "hours": (0,), "days": (15,), "nearest": frozenset({15})}),
+        ("* * * * L5", {"weekdays": (5,), "nth": {5: frozenset({LAST})}}),
+        ("* * * * fri#2", {"weekdays": (5,), "nth": {5: frozenset({2})}}),
+        ("* * * * * */20", {"seconds": (0, 20, 40)}),
+        ("* * * * * *", {"seconds": ()}),
+    ],
+)
+def test_the_values_of_fields(expression: str, told: dict[str, Any]):
+    every = Fields((0,), (), (), (), (), (), frozenset(), {})
+    assert fields_of(expression) == every._replace(**told)
+
+
+def test_fields_of_what_is_wrong():
+    with pytest.raises(InvalidSchedule):
+        fields_of("61 * * * *")

@@ -6,26 +6,25 @@ from datetime import datetime
 from typing import Any
 
 from ....client import listing
-from ....conf import durable_settings
-from ....models import Worker
+from ....client.holding import held_by, holds
+from ....models import Hold, Worker
 from ....queues.current import current_queue, queue_kind
 from .._shell import iso, plural
 from .database import database_now
 from .section import Section
 
-DUE_GRACE = 10.0
-"""Seconds by which due runs may be late before something is wrong: promoting ticks every second."""
-
 
 def examine_runs(section: Section) -> None:
     now = database_now()
     workers = listing.live_workers(now)
+    found = holds()
     section.facts = {
         "workers": [_worker(worker, now) for worker in workers],
         "queues": [_queue(depth, now) for depth in listing.queue_depths()],
-        "overdue_leases": listing.overdue_leases(now, grace=_reap_grace()),
-        "overdue_wakes": listing.overdue_wakes(now, grace=DUE_GRACE),
-        "without_progress": listing.without_progress(now),
+        "overdue_leases": listing.overdue_leases(now).count(),
+        "held": [_hold(hold) for hold in found],
+        "overdue_wakes": listing.overdue_wakes(now, held_by(found)),
+        "without_progress": listing.without_progress(now).count(),
         "suspects": listing.suspects(),
         "blocked": listing.blocked(),
     }
@@ -40,6 +39,11 @@ def _judge_queues(section: Section, served: set[str]) -> None:
                 f"No live worker serves the queue {queue['queue']!r}, where {plural(queue['ready'], 'run')} could "
                 f"start. Start one with manage.py durable_worker --queues {queue['queue']}."
             )
+    for hold in section.facts["held"]:
+        section.notes.append(
+            f"The {hold['kind']} {hold['name']!r} is held since {hold['since']}, by {hold['actor'] or 'nobody named'}"
+            f"{': ' + hold['reason'] if hold['reason'] else ''}. manage.py durable_release {hold['kind']} ends that."
+        )
     if not section.facts["workers"]:
         section.notes.append("No worker is alive.")
 
@@ -52,7 +56,7 @@ def _judge_runs(section: Section) -> None:
         )
     if count := facts["overdue_wakes"]:
         section.problems.append(
-            f"{plural(count, 'run')} due for more than {DUE_GRACE:g} s and not promoted: "
+            f"{plural(count, 'run')} due for more than {listing.DUE_GRACE:g} s and not promoted: "
             "workers with loops should have."
         )
     for reason, count in facts["blocked"].items():
@@ -66,12 +70,6 @@ def _judge_runs(section: Section) -> None:
         )
     if count := facts["suspects"]:
         section.notes.append(f"{plural(count, 'run')} whose process died, to be run alone next.")
-
-
-def _reap_grace() -> float:
-    """A lapsed lease is taken up within a tick, on SQLite a heartbeat later; two ticks more before we complain."""
-    settings = durable_settings()
-    return 3 * settings.REAP_SECONDS + settings.HEARTBEAT_SECONDS
 
 
 def _worker(worker: Worker, now: datetime) -> dict[str, Any]:
@@ -92,6 +90,12 @@ def _queue(depth: listing.QueueDepth, now: datetime) -> dict[str, Any]:
         "oldest_s": _age(depth.oldest, now),
         "in_redis": _length(depth.queue),
     }
+
+
+def _hold(hold: Hold) -> dict[str, Any]:
+    return {
+        "kind": hold.kind, "name": hold.name, "since": iso(hold.since), "actor": hold.actor, "reason": hold.reason,
+    }  # fmt: skip
 
 
 def _length(queue: str) -> int | None:

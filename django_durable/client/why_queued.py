@@ -1,0 +1,124 @@
+"""Why a run is queued and nobody has taken it up: the half of ``why`` that is about others than the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from ..conf import durable_settings
+from ..core import clock
+from ..core.journal.states import Phase, Status
+from ..core.registry import limits
+from ..models import Hold, Run, Worker
+from ..models.run import IS_ENDING
+from ..store.clock import DatabaseNow
+from ..store.database import Database
+from .holding import hold_of
+from .sentences import Sentence, Stored, Why, because
+
+
+def queued(run: Run) -> Why:
+    """What stands between a queued run and a worker: a hold, the lack of one, a limit, or only its turn."""
+    if (hold := hold_of(run)) is not None:
+        return _held(hold)
+    if run.suspect:
+        return because("queued: suspect", _("Its process died; it runs next alone in a process of its own."))
+    settings = durable_settings()
+    since = clock.utcnow().timestamp() - 3 * settings.HEARTBEAT_SECONDS
+    alive = [
+        worker
+        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None)
+        if worker.heartbeat_at.timestamp() >= since
+    ]
+    if not alive:
+        return because("queued: no worker", _("No worker is alive; start one with manage.py durable_worker."))
+    if not any(run.queue in worker.queues for worker in alive):
+        return because("queued: no worker", _("No live worker serves the queue %(queue)r."), queue=run.queue)
+    if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
+        text = _("No live worker of its queue knows %(workflow)r.")
+        return because("queued: unknown workflow", text, workflow=run.workflow)
+    return (
+        _at_its_limit(run)
+        or _at_its_rate(run)
+        or because("queued", _("It is next when a worker of its queue has a free slot."))
+    )
+
+
+def _held(hold: Hold) -> Why:
+    texts = _HELD[hold.kind]
+    held = Sentence(
+        texts[bool(hold.actor), bool(hold.reason)],
+        {"name": hold.name, "time": hold.since, "actor": hold.actor, "reason": hold.reason.rstrip(".")},
+    )
+    return Why("queued: held", (held, Sentence(_("It starts when that is released."))))
+
+
+_HELD: Mapping[str, Mapping[tuple[bool, bool], Any]] = {
+    Hold.QUEUE: {
+        (False, False): _("Its queue %(name)r is held since %(time)s."),
+        (True, False): _("Its queue %(name)r is held since %(time)s by %(actor)s."),
+        (False, True): _("Its queue %(name)r is held since %(time)s: %(reason)s."),
+        (True, True): _("Its queue %(name)r is held since %(time)s by %(actor)s: %(reason)s."),
+    },
+    Hold.WORKFLOW: {
+        (False, False): _("Its workflow %(name)r is held since %(time)s."),
+        (True, False): _("Its workflow %(name)r is held since %(time)s by %(actor)s."),
+        (False, True): _("Its workflow %(name)r is held since %(time)s: %(reason)s."),
+        (True, True): _("Its workflow %(name)r is held since %(time)s by %(actor)s: %(reason)s."),
+    },
+}
+"""By kind, and by whether it is known who holds it and what for."""
+
+
+def _at_its_limit(run: Run) -> Why | None:
+    """Only a limit that the code here knows: whoever claims goes by its own code."""
+    bounds = limits().get(run.workflow)
+    if run.limit_key is None or bounds is None or (maximum := bounds.concurrency) is None:
+        return None
+    held = _of_its_key(run).filter(status=Status.RUNNING).count()
+    numbers = {"held": held, "maximum": maximum, "key": _key(run)}
+    if held >= maximum:
+        text = _(
+            "Its limit %(key)s is full: %(held)s of %(maximum)s are running; one that is queued starts when one of "
+            "them ends or waits."
+        )
+        return because("queued: limit", text, **numbers)
+    first = _of_its_key(run).filter(IS_ENDING, status=Status.QUEUED).exclude(pk=run.pk).count()
+    if _is_ending(run) or held + first < maximum:
+        return None
+    text = _(
+        "Its limit %(key)s is full: of %(maximum)s, %(held)s are running and %(first)s are about to end, which go "
+        "first whatever their priority."
+    )
+    return because("queued: limit", text, first=first, **numbers)
+
+
+def _key(run: Run) -> Stored:
+    """What workflows make of their input."""
+    return Stored("limit_key", run.limit_key, repr)
+
+
+def _is_ending(run: Run) -> bool:
+    return run.cancel_requested_at is not None or run.phase != Phase.FORWARD
+
+
+def _at_its_rate(run: Run) -> Why | None:
+    bounds = limits().get(run.workflow)
+    if run.limit_key is None or run.started_at is not None or bounds is None or (rate := bounds.rate) is None:
+        return None
+    recent = _of_its_key(run).filter(started_at__gt=DatabaseNow(ago=float(rate.seconds)))
+    # The one that has to be over before another may begin; there is one only where the rate is used up.
+    oldest = recent.order_by("-started_at").values_list("started_at", flat=True)[rate.starts - 1 : rate.starts].first()
+    if oldest is None:
+        return None
+    opens_at = oldest + timedelta(seconds=rate.seconds)
+    text = _("The rate %(rate)s of %(key)s is used up; the next one that is queued may start at %(time)s.")
+    return because("queued: rate", text, rate=str(rate), key=_key(run), time=opens_at)
+
+
+def _of_its_key(run: Run) -> QuerySet[Run]:
+    return Run.objects.using(Database().alias).filter(limit_key=run.limit_key)

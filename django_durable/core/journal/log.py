@@ -1,0 +1,88 @@
+"""What a workflow has said through ``ctx.log`` since its last durable write: line by line, and bounded."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+MESSAGE_MAX = 2_000
+"""Characters of one message."""
+LINES_MAX = 100
+"""Lines of one write; where there were more, the last one says how many."""
+LEVEL_MAX = 32_767
+"""What the column holds."""
+
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(slots=True, frozen=True)
+class Logged:
+    """One line. ``scope`` is the path of the code that said it, ``place`` a number for where in that code it did: the
+    same in each replay of the run."""
+
+    level: int
+    message: str
+    at: datetime
+    scope: str
+    place: int
+    is_again: bool = False
+    """Said by a replay: what is stored may have it."""
+    attempt: int | None = None
+    """Of the step at ``scope`` that failed and is made again; None: the workflow has said it."""
+    seconds: float | None = None
+    """How long that attempt took."""
+
+
+@dataclass(slots=True)
+class Log:
+    """``lines`` are the first ``LINES_MAX``, ``left_out`` is how many came after them."""
+
+    lines: list[Logged] = field(default_factory=list)
+    left_out: int = 0
+    worst: int = 0
+    """The highest level of those that were left out."""
+    is_in_doubt: bool = False
+    """Whether it was sent to a database that never answered: that may have all of it."""
+
+    def add(self, line: Logged) -> None:
+        if len(self.lines) < LINES_MAX:
+            self.lines.append(line)
+        else:
+            self._leave_out(1, line.level)
+
+    def absorb(self, other: Log) -> None:
+        """Add what another line of execution has said."""
+        for line in other.lines:
+            self.add(line)
+        if other.left_out:
+            self._leave_out(other.left_out, other.worst)
+
+    def _leave_out(self, count: int, level: int) -> None:
+        self.left_out += count
+        self.worst = max(self.worst, level)
+
+    def unsaid(self) -> Log | None:
+        """What is left of it once all that a replay has said so far is known to be stored."""
+        new = [line for line in self.lines if not line.is_again]
+        return Log(new, self.left_out, self.worst) if new else None
+
+    def to_send(self) -> list[Logged]:
+        """The lines in order, each marked where it may be stored already."""
+        lines = self._bounded()
+        return [replace(line, is_again=True) for line in lines] if self.is_in_doubt else lines
+
+    def _bounded(self) -> list[Logged]:
+        if not self.left_out:
+            return self.lines
+        last = self.lines[-1]
+        count = self.left_out + 1
+        text = f"… {count:,} more {'line was' if count == 1 else 'lines were'} left out"
+        return [*self.lines[:-1], replace(last, message=text, level=max(last.level, self.worst))]
+
+
+def fit_message(text: str) -> str:
+    """``text`` as the column takes it: cut, and without the characters that no database stores."""
+    if len(text) > MESSAGE_MAX:
+        text = f"{text[: MESSAGE_MAX - 1]}…"
+    return _UNFIT.sub("\ufffd", text)

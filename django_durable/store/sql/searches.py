@@ -1,0 +1,23 @@
+"""Finding runs by what people know of them."""
+
+from __future__ import annotations
+
+
+def keyed(key_hash: str) -> str:
+    """The runs with an idempotency key, of whatever workflow. ``key_hash``: the placeholder of its hash.
+
+    The unique index begins with the workflow's name: a look into it for each name that has keys, whether or not
+    anybody has registered it, and one more for the key.
+    """
+    return f"""
+        WITH RECURSIVE names (name) AS (
+            SELECT min(k.workflow) FROM django_durable_idempotencykey k
+            UNION ALL
+            SELECT (SELECT min(k.workflow) FROM django_durable_idempotencykey k WHERE k.workflow > n.name)
+            FROM names n WHERE n.name IS NOT NULL),
+        found (run_id) AS (
+            SELECT (
+                SELECT k.run_id FROM django_durable_idempotencykey k
+                WHERE k.workflow = n.name AND k.key_hash = {key_hash})
+            FROM names n WHERE n.name IS NOT NULL)
+        SELECT run_id FROM found WHERE run_id IS NOT NULL"""

@@ -1,0 +1,83 @@
+"""Holding a queue or a workflow under workers that live: nothing of it is claimed, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import django_durable
+from django_durable.core.journal.states import Status
+from django_durable.models import Run
+from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
+from tests.app import faults, workflows
+from tests.processes import FAST, Worker, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
+HOLDS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "queue": (lambda: django_durable.hold_queue("default"), lambda: django_durable.release_queue("default")),
+    "workflow": (
+        lambda: django_durable.hold_workflow("app.doubling"),
+        lambda: django_durable.release_workflow("app.doubling"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_what_is_held_waits_and_goes_on_within_a_heartbeat_of_its_release(kind: str) -> None:
+    hold, release = HOLDS[kind]
+    assert hold()
+    before = workflows.doubling.enqueue(1)
+    # One worker of a queue that is held would be enough to claim: another queue shows that it works.
+    Worker("--queues", "default,other", durable={"REAP_SECONDS": 60})
+    wait_for_success(workflows.many_steps.using(queue="other").enqueue(2).id)
+    after = workflows.doubling.enqueue(2)
+    wait_for_success(workflows.many_steps.using(queue="other").enqueue(2).id)
+    assert set(Run.objects.filter(pk__in=[before.id, after.id]).values_list("status", "claims")) == {("queued", 0)}
+    assert before.why().reason == "queued: held"
+
+    release()
+    released = time.monotonic()
+    for run in (before, after):
+        wait_for_success(run.id)
+    assert time.monotonic() - released < HEARTBEAT + 5.0, "not with the next sweep"
+    assert [before.result(), after.result()] == [2, 4]
+
+
+def test_a_worker_at_work_hears_of_a_hold_and_finishes_what_it_has() -> None:
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    worker = Worker("--queues", "default,other")
+    wait_for_trace(run.id, "second")
+    django_durable.hold_queue("default", reason="the disk is full")
+
+    # By then the heartbeat has told: the worker's row was written after the hold.
+    from django_durable.models import Hold
+    from django_durable.models import Worker as Row
+
+    since = Hold.objects.get().since
+    wait_until(lambda: Row.objects.filter(heartbeat_at__gt=since).exists(), message="a heartbeat")
+    later = workflows.doubling.enqueue(1)
+    wait_for_success(workflows.doubling.using(queue="other").enqueue(1).id)
+    assert Run.objects.get(pk=later.id).claims == 0
+    open_gate(gate)
+    wait_for_success(run.id)
+    assert executions(run.id) == {"first": 1, "second": 1, "third": 1}
+    assert later.refresh().status == Status.QUEUED
+    assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_a_burst_does_not_wait_for_what_is_held(kind: str) -> None:
+    hold, release = HOLDS[kind]
+    hold()
+    held = workflows.doubling.enqueue(1)
+    other = workflows.many_steps.using(queue="other").enqueue(2)
+    assert Worker("--burst", "--queues", "default,other").wait() == 0
+    assert (held.refresh().status, other.refresh().status) == (Status.QUEUED, Status.SUCCEEDED)
+    release()
+    assert Worker("--burst").wait() == 0
+    assert held.result() == 2

@@ -1,0 +1,82 @@
+"""What it costs to see how an installation stands, however much has run and however much waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from django_durable.client import listing, standing
+from tests.store.test_postgres_costs import looked_at
+
+pytestmark = pytest.mark.django_db
+
+COLUMNS = {
+    "id": "gen_random_uuid()", "workflow": "'w'", "queue": "'q' || n % 3", "priority": "n % 5", "phase": "'forward'",
+    "attempt": "1", "claims": "1", "crashes": "0", "suspect": "false", "block_reason": "''", "fingerprint": "''",
+    "waiting_on": "''", "created_at": "now()", "parent_path": "''", "root_id": "gen_random_uuid()", "detached": "false",
+}  # fmt: skip
+MADE: list[tuple[str, int, dict[str, str]]] = [
+    ("succeeded", 20_000, {"finished_at": "now()"}),
+    ("failed", 3_000, {"finished_at": "now()"}),
+    ("queued", 6_000, {"queued_at": "now()"}),
+    ("queued", 3_000, {"queued_at": "now()", "limit_key": "'k' || n % 7"}),
+    ("scheduled", 6_000, {"wake_at": "now()"}),
+    ("waiting", 3_000, {"waiting_on": "'event:x'"}),
+    ("blocked", 3_000, {"block_reason": "'diverged'"}),
+    ("running", 50, {**dict.fromkeys(["lease_token", "leased_by"], "gen_random_uuid()"), "lease_expires_at": "now()"}),
+]
+MOST = 20
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connection.cursor() as cursor:
+        for status, count, more in MADE:
+            columns = {**COLUMNS, "status": f"'{status}'", **more}
+            cursor.execute(
+                f"INSERT INTO django_durable_run ({', '.join(columns)})"
+                f" SELECT {', '.join(columns.values())} FROM generate_series(1, {count}) n"
+            )
+        cursor.execute("ANALYZE django_durable_run")
+    monkeypatch.setattr(standing, "READY_MOST", MOST)
+    monkeypatch.setattr(standing, "OTHERS_MOST", MOST)
+
+
+def plans_of(call: Callable[[], object]) -> list[Any]:
+    found: list[Any] = []
+
+    def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        with context["connection"].connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", params)
+            found.extend(cursor.fetchone()[0])
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(explain):
+        call()
+    return found
+
+
+@pytest.mark.usefixtures("full")
+def test_backlogs_and_finished_runs_are_not_read() -> None:
+    now = timezone.now()
+    plans = plans_of(lambda: standing.standing(now - timedelta(hours=1)))
+    scans = re.findall(r"'Node Type': '([^']*)', [^{]*'Relation Name': 'django_durable_run'", str(plans))
+    assert scans
+    assert "Seq Scan" not in scans
+    # Of 24,000 that wait and 26,000 that are over: twenty of each of what is told, and a look for each line.
+    assert sum(map(looked_at, plans)) < 1_500
+
+
+@pytest.mark.usefixtures("full")
+def test_what_sticks_is_looked_for_among_what_runs() -> None:
+    now = timezone.now()
+    plans = plans_of(lambda: list((listing.overdue_leases(now) | listing.without_progress(now))[:100]))
+    assert "durable_run_leased" in str(plans)
+    # Some fifty are running, and 44,000 others are in the table.
+    assert sum(map(looked_at, plans)) < 500

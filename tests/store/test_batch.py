@@ -1,0 +1,49 @@
+"""What a commit says to the database, as text."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Entry, Write
+from django_durable.core.journal.states import EntryStatus, Kind
+from django_durable.store.batch import Batch
+from django_durable.store.dialects import DIALECTS
+
+RUN, TOKEN = UUID(int=1), UUID(int=2)
+MOMENT = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("vendor", DIALECTS)
+@pytest.mark.parametrize(
+    "rare",
+    [
+        {},
+        {"value": '"\\u00e9 \\"quoted\\" \\\\"', "seconds": 1e-07},
+        {"error": '{"type":"ValueError"}', "seconds": 0.0},
+        {"error": ""},
+        {"wake_at": MOMENT},
+        {"wake_after": 0.0},
+        {"wake_after": 2.5, "awaits": "first\nsecond"},
+        {"undo": True, "value": "null"},
+    ],
+    ids=["bare", "value", "error", "empty error", "wake_at", "at once", "awaits", "undo"],
+)
+def test_an_entry_is_written_as_its_encoder_would(vendor: str, rare: dict[str, Any]) -> None:
+    d = DIALECTS[vendor]
+    entry = Entry('a "quoted" / bäck\\slash \u2028 step', Kind.STEP, EntryStatus.RETRYING, seq=7, attempts=3, **rare)
+    batch = Batch(d)
+    batch.add(Lease(RUN, TOKEN, inf), Write({entry.path: entry}))
+    [row], [claim] = map(json.loads, batch.entries), map(json.loads, batch.claims)
+    if "wake_at" in rare:
+        rare = {"wake_at": d.instant(MOMENT)}
+    named = {"run_id": d.key(RUN), "path": entry.path, "seq": 7, "kind": "step", "status": "retrying", "attempts": 3}
+    assert row == {**named, **rare}
+    assert claim == {"id": d.key(RUN), "token": d.key(TOKEN)}
+    assert batch.entries[0].isascii()

@@ -1,0 +1,232 @@
+"""Starts on Django's own connection: prepared where the project says so, whatever happens to the connection between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.utils import DatabaseError
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from django_durable.models import Payload, Run
+from django_durable.store.database import Database
+from django_durable.store.starting import start_runs
+from tests.store.rows import new_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """A connection that has prepared nothing yet, and leaves nothing."""
+    connection.close()
+    with override_settings(DURABLE={"QUEUE": "database", "PREPARED_STATEMENTS": True}):
+        yield
+    connection.close()
+
+
+def start(**options: Any) -> Run:
+    run = new_run(**options)
+    start_runs(Database(), [run])
+    return Run.objects.get(pk=run.id)
+
+
+def prepared() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%django_durable_run%'")
+        return int(cursor.fetchone()[0])
+
+
+def session() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+def test_a_connection_prepares_its_second_start_and_no_statement_of_the_project() -> None:
+    found = []
+    for _ in range(4):
+        start()
+        found.append(prepared())
+    assert found == [0, 1, 1, 1]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+        assert cursor.fetchone() == (1,)
+
+
+def test_without_the_setting_none_is_prepared() -> None:
+    with override_settings(DURABLE={"QUEUE": "database"}):
+        for _ in range(8):
+            start()
+    assert prepared() == 0
+
+
+def test_starts_that_ask_for_other_things_are_statements_of_their_own() -> None:
+    asked: list[dict[str, Any]] = [{}, {"run_after": 60.0}, {"deadline_after": 5.0}, {"max_attempts": 3}]
+    for options in asked * 3:
+        run = start(**options)
+        assert run.status == ("scheduled" if "run_after" in options else "queued")
+        assert (run.timeout, run.max_attempts) == (options.get("deadline_after"), options.get("max_attempts"))
+        assert Payload.objects.filter(run_id=run.pk, kind="input").exists()
+    assert prepared() == len(asked)
+
+
+def test_a_connection_keeps_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_durable.store.preparing.MOST_KEPT", 2)
+    asked: list[dict[str, Any]] = [{}, {"run_after": 60.0}, {"deadline_after": 5.0}, {"max_attempts": 3}]
+    for options in asked * 2:
+        start(**options)
+    assert prepared() == 2
+
+
+def roll_back() -> None:
+    with transaction.atomic():
+        start()
+        transaction.set_rollback(True)
+
+
+def roll_back_to_savepoint() -> None:
+    with transaction.atomic():
+        start()
+        with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+        start()
+
+
+def fail_to_start() -> None:
+    run = new_run()
+    start_runs(Database(), [run])
+    with pytest.raises(DatabaseError):
+        start_runs(Database(), [run])
+
+
+def execute(sql: str) -> Callable[[], None]:
+    def call() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+
+    call.__name__ = sql
+    return call
+
+
+def change_the_table() -> None:
+    execute("ALTER TABLE django_durable_run ADD COLUMN passing text")()
+    start()
+    execute("ALTER TABLE django_durable_run DROP COLUMN passing")()
+
+
+def reconnect() -> None:
+    before = session()
+    connection.close()
+    assert session() != before
+
+
+BETWEEN = [
+    roll_back,
+    roll_back_to_savepoint,
+    fail_to_start,
+    execute("DISCARD ALL"),
+    execute("DEALLOCATE ALL"),
+    change_the_table,
+    reconnect,
+]
+
+
+@pytest.mark.parametrize("happens", BETWEEN, ids=lambda call: call.__name__.replace(" ", "-"))
+@pytest.mark.parametrize("is_atomic", [False, True], ids=["alone", "atomic"])
+def test_starts_go_on_after(happens: Callable[[], None], is_atomic: bool) -> None:
+    for _ in range(3):
+        start()
+    assert prepared() == 1
+    happens()
+    for _ in range(3):
+        if is_atomic:
+            with transaction.atomic():
+                start()
+        else:
+            start()
+    assert prepared() == 1
+
+
+def test_discarded_within_a_transaction_that_goes_on() -> None:
+    for _ in range(3):
+        start()
+    with transaction.atomic():
+        execute("DEALLOCATE ALL")()
+        assert start().status == "queued"
+
+
+def test_a_threshold_of_the_project_s_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "prepare_threshold", 7)
+    start()
+    assert prepared() == 1
+    assert connection.connection.prepare_threshold == 7
+
+
+def test_a_cursor_of_the_project_s_own_kind_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "server_side_binding", True)
+    for _ in range(4):
+        start()
+    assert prepared() == 0
+    assert connection.connection.prepare_threshold is None
+
+
+def test_wrappers_hear_each_of_them() -> None:
+    heard: list[str] = []
+
+    def listen(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        heard.append(params["id"])
+        return execute(sql, params, many, context)
+
+    runs = [new_run() for _ in range(3)]
+    with connection.execute_wrapper(listen):
+        for run in runs:
+            start_runs(Database(), [run])
+    assert heard == [str(run.id) for run in runs]
+    assert prepared() == 1
+
+
+def test_the_log_of_queries_shows_each_of_them_with_its_values() -> None:
+    for _ in range(2):
+        start()
+    run = new_run()
+    with CaptureQueriesContext(connection) as seen:
+        start_runs(Database(), [run])
+    [query] = seen.captured_queries
+    assert query["sql"].count(str(run.id)) == 3
+
+
+def test_a_broken_transaction_takes_none() -> None:
+    for _ in range(2):
+        start()
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        with pytest.raises(transaction.TransactionManagementError):
+            start()
+
+
+def test_another_thread_may_not_use_the_connection() -> None:
+    for _ in range(2):
+        start()
+    refused: list[Exception] = []
+    wrapper = Database().connection
+
+    class Foreign(Database):
+        @property
+        def connection(self) -> Any:
+            return wrapper
+
+    def elsewhere() -> None:
+        try:
+            start_runs(Foreign(), [new_run()])
+        except DatabaseError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(refused) == 1
