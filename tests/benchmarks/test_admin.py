@@ -1,0 +1,118 @@
+"""What `benchmarks/admin.py` asks for, that its figures decide its exit status, and what `benchmarks/seed.py` makes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from benchmarks import admin
+from benchmarks.admin import Measured, Page
+
+ROOT = Path(__file__).resolve().parents[2]
+POSTGRES = os.environ.get("DURABLE_TEST_DATABASE_URL", "")
+STATUSES = {"queued", "scheduled", "running", "waiting", "paused", "blocked", "succeeded", "failed", "cancelled"}
+
+
+def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DURABLE_", "DJANGO_"))}
+    command = [sys.executable, f"benchmarks/{script}", *options]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
+
+
+def test_each_kind_of_page_is_asked_for() -> None:
+    """How fast is not the question here: others work on this machine, and there are a thousandth of the runs."""
+    done = run("admin.py", "--runs", "1000", "--asks", "1", "--goal", "60000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for label in (
+        "runs  ", "runs: status = ", "runs: workflow = ", "runs: queue = ", "runs: search for an id",
+        "runs: search for a key", "runs: search for a tag", "a run with 2,000 entries", "a run with children",
+        "schedule_changelist", "schedule_change ", "worker_changelist", "app_list",
+    ):  # fmt: skip
+        assert f"\n{label}" in done.stdout
+    assert done.stdout.endswith("\n0 missed\n")
+
+
+def measured(ms: list[float], queries: int = 12) -> Measured:
+    return Measured(Page("a page", "/"), ms, queries)
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (measured([1, 200, 900]), 0),
+        (measured([1, 201, 201]), 1),
+        (measured([1, 1, 1], queries=13), 1),
+    ],
+    ids=["met", "slow", "too many queries"],
+)
+def test_a_miss_is_the_exit_status(found: Measured, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    well = measured([1, 1, 1])
+    assert admin.report([well, found, well], Namespace(goal=200.0, explain=False)) == status
+    assert ("missed" in capsys.readouterr().out.splitlines()[2]) is bool(status)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """The URL of a database of its own, gone afterwards."""
+    with psycopg.connect(POSTGRES, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE seeded")
+        try:
+            yield urlsplit(POSTGRES)._replace(path="/seeded").geturl()
+        finally:
+            connection.execute("DROP DATABASE seeded WITH (FORCE)")
+
+
+def test_the_seeded_runs_are_such_as_the_engine_makes(database: str) -> None:
+    done = run("seed.py", "--database", database, "--runs", "2000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with psycopg.connect(database) as connection:
+        counts = dict(connection.execute("SELECT status, count(*) FROM django_durable_run GROUP BY 1").fetchall())
+        assert set(counts) == STATUSES
+        assert 1900 < sum(counts.values()) < 2100
+        for nothing in NOTHING:
+            assert connection.execute(nothing).fetchall() == [], nothing
+        for something in SOMETHING:
+            assert connection.execute(something).fetchall() != [], something
+    again = run("seed.py", "--database", database, "--runs", "2000")
+    assert again.returncode == 1
+    assert "has runs already" in again.stderr
+
+
+INSTANT = "('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint"
+NOTHING = [
+    # An id of another instant than that of its row; what is over later than now, or before it began.
+    f"SELECT id FROM django_durable_run WHERE abs(extract(epoch FROM created_at) * 1000 - {INSTANT}) > 1",
+    "SELECT id FROM django_durable_run WHERE finished_at > now() OR finished_at < started_at",
+    "SELECT id FROM django_durable_run WHERE substr(id::text, 15, 1) <> '7'",
+    "SELECT path FROM django_durable_journalentry j JOIN django_durable_run r ON r.id = j.run_id"
+    " WHERE j.started_at < r.started_at OR j.finished_at < j.started_at OR j.finished_at > r.finished_at",
+    f"SELECT run_id FROM django_durable_payload WHERE data LIKE '%{ROOT}%'",
+    # What belongs to no run, and children without their parent or outside of its tree.
+    *(
+        f"SELECT run_id FROM django_durable_{table} EXCEPT SELECT id FROM django_durable_run"
+        for table in ("journalentry", "payload", "tag", "event", "idempotencykey")
+    ),
+    "SELECT c.id FROM django_durable_run c LEFT JOIN django_durable_run p ON p.id = c.parent_id"
+    " WHERE c.parent_id NOTNULL AND (p.id IS NULL OR c.root_id <> p.root_id)",
+    # A worker who runs something and is not there.
+    "SELECT leased_by FROM django_durable_run WHERE status = 'running'"
+    " EXCEPT SELECT id FROM django_durable_worker WHERE stopped_at IS NULL",
+]
+SOMETHING = [
+    "SELECT 1 FROM django_durable_journalentry GROUP BY run_id HAVING count(*) = 2000",
+    "SELECT 1 FROM django_durable_payload WHERE kind = 'error' AND data LIKE '%Traceback%'",
+    "SELECT 1 FROM django_durable_run WHERE parent_id NOTNULL",
+    "SELECT 1 FROM django_durable_run WHERE created_at < now() - interval '4 weeks'",
+    "SELECT 1 FROM django_durable_tag WHERE name <> 'customer-1' AND name LIKE 'customer-%'",
+    "SELECT 1 FROM django_durable_audit WHERE verb = 'cancel'",
+    "SELECT 1 FROM django_durable_schedule s JOIN django_durable_fire f ON f.schedule_id = s.id",
+    "SELECT 1 FROM django_durable_tally WHERE failed > 0",
+]
