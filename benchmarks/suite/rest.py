@@ -23,6 +23,8 @@ class Rest:
 
 
 BOTH_KINDS, BOTH_QUEUES = ("sync", "async"), ("sync", "sync-database")
+SLOWLY = ("sync", "sync-threads", "async")
+"""Who waits for a commit lends its core to others: more of them at a time are what a slow disk is answered with."""
 
 REST: dict[str, Rest] = {
     "S5-S1": Rest(partial(with_and_without, scenario=scenarios.enqueue), BOTH_QUEUES),
@@ -30,8 +32,8 @@ REST: dict[str, Rest] = {
     "S7": Rest(sleepers, BOTH_QUEUES),
     "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES),
     "S8-loop": Rest(flat.loop),
-    "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), BOTH_KINDS),
-    "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), BOTH_KINDS),
+    "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), SLOWLY),
+    "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), SLOWLY),
     "S10-S4": Rest(partial(fast_and_slow, scenario=scenarios.sequential)),
     **{f"workers@{n}": Rest(partial(growth.by_workers, processes=n), BOTH_KINDS) for n in growth.PROCESSES},
     **{f"queued@{n}": Rest(partial(growth.by_queued, queued=n), BOTH_QUEUES) for n in growth.QUEUED},

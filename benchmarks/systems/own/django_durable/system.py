@@ -1,6 +1,7 @@
 """This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
 
-A variant's second word is its queue: none means Redis.
+A variant's second word is its queue, none means Redis; or ``threads``: ``def`` workflows, as many at a time as
+docs/performance.md recommends where a commit takes milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 from more import More
 from protocol import System, serve
 
-ASYNC_CONCURRENCY = "200"
+CONCURRENCY = {"async": "200", "async-database": "200", "sync-threads": "128"}
 """Coroutines are cheap (docs/performance.md); a thread each is not."""
 
 
@@ -91,7 +92,8 @@ class DjangoDurable(More, System):
 
     def become_worker(self, processes: str) -> NoReturn:
         command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", "--processes", processes]
-        os.execv(sys.executable, [*command, "--concurrency", ASYNC_CONCURRENCY] if self.is_async else command)
+        concurrency = CONCURRENCY.get(self.variant)
+        os.execv(sys.executable, [*command, "--concurrency", concurrency] if concurrency else command)
 
 
 system = DjangoDurable()
