@@ -8,11 +8,14 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Run
-from .confirming import Question, ask
-from .forms import ACTION_MOST, SelectionForm
+from . import exports, sweeping
+from .confirming import Asked, Question, ask, once
+from .exports import EXPORT
+from .forms import ACTION_MOST, SelectionForm, SweepForm
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible
 
 SHOWN = ("workflow", "status", "phase", "cancel_requested_at", "pause_requested_at")
@@ -38,47 +41,76 @@ def rerun_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run]) 
     return _act(RERUN, "rerun_selected", model_admin, request, runs)
 
 
+@admin.action(permissions=["view"], description=_("Export selected %(verbose_name_plural)s"))
+def export_selected(model_admin: Any, request: HttpRequest, runs: QuerySet[Run]) -> HttpResponseBase | None:
+    action = "export_selected"
+    if "confirmed" not in request.POST:
+        return _first(EXPORT, action, model_admin, request, runs)
+    if "upto" in request.POST:
+        sweep = SweepForm(request.POST)
+        if sweep.is_valid():
+            return exports.everything(sweep, model_admin, request)
+        return sweeping.refuse(EXPORT, action, model_admin, request, sweep)
+    named = _named(EXPORT, action, model_admin, request, runs)
+    return exports.selected(named, model_admin, request) if isinstance(named, SelectionForm) else named
+
+
 def _act(
     verb: RunVerb, action: str, model_admin: Any, request: HttpRequest, runs: QuerySet[Run]
 ) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        return _ask(verb, action, model_admin, request, runs)
-    form = SelectionForm(request.POST)
-    form.full_clean()
-    if "ids" in form.errors:
-        messages.error(request, _("That is not a list of runs."))
-        return None
-    # Of what this person may see; what can still be done is asked again below.
-    named = runs.filter(pk__in=form.cleaned_data["ids"])
-    if not form.is_valid():
-        return _ask(verb, action, model_admin, request, named, form)
-    ids = list(eligible(verb, named).values_list("pk", flat=True))
-    carry_out(verb, ids, model_admin, request, form.cleaned_data["reason"])
+        return _first(verb, action, model_admin, request, runs)
+    if "upto" in request.POST:
+        return sweeping.sweep(once(verb, request), action, model_admin, request)
+    named = _named(verb, action, model_admin, request, runs)
+    if not isinstance(named, SelectionForm):
+        return named
+    # Of what this person may see.
+    ids = eligible(verb, runs.filter(pk__in=named.cleaned_data["ids"])).values_list("pk", flat=True)
+    carry_out(once(verb, request), list(ids), model_admin, request, named.cleaned_data["reason"])
     return None
 
 
+def _first(
+    verb: Asked, action: str, model_admin: Any, request: HttpRequest, runs: QuerySet[Run]
+) -> HttpResponse | None:
+    if request.POST.get("select_across") == "1":
+        return sweeping.ask(verb, action, model_admin, request)
+    return _ask(verb, action, model_admin, request, runs)
+
+
+def _named(
+    verb: Asked, action: str, model_admin: Any, request: HttpRequest, runs: QuerySet[Run]
+) -> SelectionForm | HttpResponse | None:
+    """The form that names the runs; an answer in its place where it does not, or is wrong."""
+    form = SelectionForm(request.POST)
+    if form.is_valid():
+        return form
+    if "ids" in form.errors:
+        messages.error(request, _("That is not a list of runs."))
+        return None
+    return _ask(verb, action, model_admin, request, runs.filter(pk__in=form.cleaned_data["ids"]), form)
+
+
 def _ask(
-    verb: RunVerb,
+    verb: Asked,
     action: str,
     model_admin: Any,
     request: HttpRequest,
     runs: QuerySet[Run],
     refused: SelectionForm | None = None,
 ) -> HttpResponse | None:
-    shown = eligible(verb, runs).order_by("-pk").only(*SHOWN)
-    found = list(shown[: ACTION_MOST + 1])
+    found = list(runs.filter(verb.eligible).order_by("-pk").only(*SHOWN)[:ACTION_MOST])
     if not found:
-        messages.warning(request, _("That can be done to none of these runs."))
+        sweeping.nothing(request)
         return None
-    named, is_everything = found[:ACTION_MOST], request.POST.get("select_across") == "1"
     question = Question(
         verb=verb,
-        runs=named,
-        form=refused or SelectionForm(initial={"ids": ",".join(run.pk.hex for run in named)}),
+        runs=found,
+        form=refused or SelectionForm(initial={"ids": ",".join(run.pk.hex for run in found)}),
         back=request.get_full_path(),
         # One checkbox, for Django's machinery; the ids say which runs are meant.
-        hidden={"action": action, "select_across": "1", ACTION_CHECKBOX_NAME: str(named[0].pk)},
-        left_out=0 if is_everything else max(len(request.POST.getlist(ACTION_CHECKBOX_NAME)) - len(found), 0),
-        is_cut=len(found) > ACTION_MOST,
+        hidden={"action": action, "select_across": "1", ACTION_CHECKBOX_NAME: str(found[0].pk)},
+        left_out=0 if refused else max(len(request.POST.getlist(ACTION_CHECKBOX_NAME)) - len(found), 0),
     )
     return ask(model_admin, request, question)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..client.standing import Bounded
 from ..core.journal.states import LIVE, Phase, Status
 from ..models import Run, Schedule
 from .text import cut, visible
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 NOTHING = "-"
-NAME_SHOWN = 80
+NAME_SHOWN, MESSAGE_SHOWN = 80, 40
 PROGRESS_MOST = 1e15
 ENTRY_LABELS = {
     "waiting": _("waiting"),
@@ -75,6 +77,19 @@ def moment(value: datetime | None) -> str:
     return format_html('<time datetime="{}">{}</time>', local.isoformat(), f"{local:%Y-%m-%d %H:%M:%S}")
 
 
+def grouped(number: int) -> str:
+    """A whole number with the separators of the language."""
+    return number_format(number, force_grouping=True)
+
+
+def bounded(count: Bounded) -> str:
+    """How many; where nobody has counted to the end, the first figure of as many as there are at least."""
+    if not count.is_more:
+        return grouped(count.number)
+    unit = 10 ** max(len(str(count.number)) - 1, 0)
+    return f"{grouped(count.number // unit * unit)}+"
+
+
 def relative(value: datetime | None, now: datetime) -> str:
     """How far away an instant is; the title has it to the second."""
     if value is None:
@@ -102,9 +117,14 @@ def duration(start: datetime | None, end: datetime | None) -> str:
     """From one instant to the other in its two largest units; short ones to the millisecond."""
     if start is None or end is None:
         return NOTHING
-    seconds = max((end - start).total_seconds(), 0.0)
+    return length((end - start).total_seconds())
+
+
+def length(seconds: float) -> str:
+    """A length of time, likewise."""
+    seconds = max(seconds, 0.0)
     if seconds < 1:
-        return f"{round(seconds * 1000)} {gettext('ms')}"
+        return gettext("%d ms") % round(seconds * 1000)
     if seconds < 60:
         return f"{seconds:.1f} {gettext('s')}"
     whole = int(seconds)
@@ -118,23 +138,31 @@ def duration(start: datetime | None, end: datetime | None) -> str:
     raise AssertionError("a minute or more has a unit")
 
 
-def progress(said: Any) -> str:
-    """The bar of what ``ctx.progress`` said last; anything unexpected is shown as nothing."""
+def progress(said: Any, *, with_words: bool = False) -> str:
+    """The bar of what ``ctx.progress`` said last, and its message where nobody else shows it; anything unexpected is
+    shown as nothing."""
     if not isinstance(said, Mapping):
         return NOTHING
     done, total, message = said.get("done"), said.get("total"), visible(str(said.get("message") or ""))
     if not _is_number(done):
         return NOTHING
     if not _is_number(total) or total <= 0:
-        return format_html('<span title="{}">{}</span>', message, _number(done))
-    return format_html(
-        '<span class="durable-progress" title="{}"><progress max="{}" value="{}"></progress> {}/{}</span>',
-        message,
-        _number(total),
-        _number(max(done, 0)),
-        _number(done),
-        _number(total),
-    )
+        bar = format_html('<span title="{}">{}</span>', message, _number(done))
+    else:
+        bar = format_html(
+            '<span class="durable-progress" title="{}">'
+            '<progress max="{}" value="{}" aria-label="{}"></progress> {}/{}</span>',
+            message,
+            _number(total),
+            _number(max(done, 0)),
+            gettext("Progress"),
+            _number(done),
+            _number(total),
+        )
+    if not with_words or not message:
+        return bar
+    # A title is for those only who have a mouse to point with.
+    return format_html('{} <span class="durable-quiet">{}</span>', bar, name(message, MESSAGE_SHOWN))
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -13,11 +13,13 @@ from django.utils.translation import gettext_lazy as _
 
 from ..core.names import NAME_MAX, PATH_MAX, check_name
 from ..exceptions import InvalidName
+from .finding import Place
 
 ACTION_MOST = 5_000
 """Runs that one action takes; their ids travel through the confirmation page."""
 ID_CHARACTERS = 37
 BACKFILLED_MOST = 1_000
+COUNT_MOST = 10**12
 
 
 class _Instant(forms.DateTimeInput):
@@ -53,6 +55,29 @@ class SelectionForm(ReasonForm):
             return [UUID(one) for one in self.cleaned_data["ids"].split(",")]
         except ValueError:
             raise ValidationError(_("That is not a list of runs.")) from None
+
+
+class SweepForm(ReasonForm):
+    """The reason, the newest run that is meant, and how far it has come where this is not the first request."""
+
+    upto = forms.UUIDField(widget=forms.HiddenInput)
+    place = forms.CharField(widget=forms.HiddenInput, required=False, max_length=ID_CHARACTERS)
+    done = forms.IntegerField(widget=forms.HiddenInput, required=False, min_value=0, max_value=COUNT_MOST)
+    held = forms.IntegerField(widget=forms.HiddenInput, required=False, min_value=0, max_value=COUNT_MOST)
+
+    field_order = ("upto", "place", "done", "held", "reason")
+
+    def clean_place(self) -> Place:
+        try:
+            return Place.read(self.cleaned_data["place"] or str(Place()))
+        except ValueError:
+            raise ValidationError(_("That is not a list of runs.")) from None
+
+    def clean_done(self) -> int:
+        return self.cleaned_data["done"] or 0
+
+    def clean_held(self) -> int:
+        return self.cleaned_data["held"] or 0
 
 
 class BackfillForm(ReasonForm):
@@ -116,12 +141,15 @@ class EventForm(ReasonForm):
 
     def clean_payload(self) -> Any:
         text = self.cleaned_data["payload"]
-        if not text.strip():
-            return None
-        try:
-            return json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError) as error:
-            raise ValidationError(_("This is not JSON: %(error)s"), params={"error": error}) from error
+        return json_of(text) if text.strip() else None
+
+
+def json_of(text: str) -> Any:
+    """What a person has written as JSON. Raises ValidationError."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(_("This is not JSON: %(error)s"), params={"error": error}) from error
 
 
 def _refuse(constant: str) -> NoReturn:

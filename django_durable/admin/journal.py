@@ -1,25 +1,47 @@
-"""What happened in a run: its journal, its events, what was asked of it. Bounded; payloads only on request."""
+"""What happened in a run: its entries, its events, what was asked of it. Bounded; payloads only on request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Case, F, Q, QuerySet, TextField, When
+from django.db.models.functions import Cast, Left
+from django.http import QueryDict
 from django.utils.html import format_html
-from django.utils.translation import gettext
 
-from ..core.journal.states import EntryStatus
-from ..models import Audit, Event, JournalEntry, Run, Schedule
+from ..core.flow.undoing import UNDO
+from ..core.journal.paths import above
+from ..core.journal.states import EntryStatus, Kind
+from ..core.kinds.turns import TURN
+from ..core.names import PATH_MAX
+from ..models import Audit, Event, JournalEntry, LogLine, Run, Schedule
 from ..store.database import Database
 from . import cells
-from .payloads import ERROR_EXCERPT, Shown, ShownError, excerpt_of, shown, shown_error, with_excerpt
+from .payloads import ERROR_EXCERPT, Shown, excerpt_of, shown, with_excerpt
 from .text import visible
+from .whole_value import Addresses
 
-ENTRIES_SHOWN = 500
+ENTRIES_SHOWN = 250
+ENTRIES_NEAR = 25
+"""Entries of a timeline that begins at one of them, to look at it closely."""
 OTHERS_SHOWN = 100
 """Events, children and audit entries on a run's page."""
+VALUE_EXCERPT = 300
+"""Characters of a value in the journal; a page has hundreds of them."""
+SEQ_MOST = 2**31 - 1
+
+_OTHER_RUN = re.compile("(of )?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|: | from )")
+
+Span = tuple[datetime, datetime]
+
+COLUMNS = (
+    "seq", "path", "kind", "status", "attempts", "started_at", "finished_at", "wake_at", "awaits", "decision",
+)  # fmt: skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,18 +59,32 @@ class Listing:
 
 
 @dataclass(slots=True, frozen=True)
-class JournalRow:
-    seq: int
-    path: str
-    kind: str
-    status: str
-    attempts: int
-    started: str
-    duration: str
-    waits: str
-    value: Shown | None
-    error: ShownError | None
-    child: Run | None
+class Window:
+    """The part of a journal that is looked at: ``most`` entries from ``first`` on, of the scope ``inside``."""
+
+    first: int = 0
+    inside: str = ""
+    most: int = ENTRIES_SHOWN
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Window:
+        """As the address says; what makes no sense in it is left out."""
+        first, inside = query.get("from", ""), query.get("in", "").replace("\x00", "")[:PATH_MAX]
+        number = min(int(first), SEQ_MOST) if first.isdecimal() and len(first) < 20 else 0
+        return cls(number, inside, ENTRIES_NEAR if number and "near" in query else ENTRIES_SHOWN)
+
+    @property
+    def is_all(self) -> bool:
+        return not (self.first or self.inside)
+
+    @property
+    def condition(self) -> Q:
+        """Of the scope everything that has its path above it, and what stands beside that: its undo, say."""
+        found = Q(seq__gte=self.first)
+        if self.inside:
+            inside = Q(path__in=[self.inside, self.inside + TURN, self.inside + UNDO])
+            found &= inside | Q(path__startswith=f"{self.inside}/") | Q(path__startswith=f"{self.inside}[")
+        return found
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,72 +106,81 @@ class AuditRow:
     status_before: str
 
 
-def journal_of(run: Run, children: Iterable[Run], *, with_values: bool) -> Listing:
-    """The journal in its order; the first ``ENTRIES_SHOWN`` entries."""
-    entries = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk).order_by("seq")
-    entries = with_excerpt(entries, "error", ERROR_EXCERPT)
-    columns = [
-        "seq", "path", "kind", "status", "attempts", "started_at", "finished_at", "wake_at", "awaits",
-        "error_text", "error_size",
-    ]  # fmt: skip
+# --- entries -----------------------------------------------------------------------------------
+
+
+def entries_of(run: Run, window: Window, *, with_values: bool) -> Listing:
+    """The entries of the window in the journal's order, as dicts."""
+    journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk)
+    # The paths first: what is long is fetched of those entries only that are shown.
+    paths = journal.filter(window.condition).order_by("seq").values("path")[: window.most + 1]
+    entries = with_excerpt(_decided(journal.filter(path__in=paths)), "error", ERROR_EXCERPT)
+    columns = [*COLUMNS, "error_text", "error_size"]
     if with_values:
-        entries = with_excerpt(entries, "value")
+        entries = with_excerpt(entries, "value", VALUE_EXCERPT)
         columns += ["value_text", "value_size"]
-    listing = Listing.of(entries.values(*columns)[: ENTRIES_SHOWN + 1], ENTRIES_SHOWN)
-    by_path = {child.parent_path: child for child in children}
-    return Listing([_entry(row, by_path.get(row["path"]), with_values) for row in listing.rows], listing.is_cut)
+    return Listing.of(entries.order_by("seq").values(*columns), window.most)
 
 
-def _entry(row: dict[str, Any], child: Run | None, with_values: bool) -> JournalRow:
-    is_open = row["status"] in (EntryStatus.WAITING, EntryStatus.RETRYING)
-    return JournalRow(
-        seq=row["seq"],
-        path=visible(row["path"]),
-        kind=row["kind"],
-        status=cells.pill(row["status"], cells.ENTRY_LABELS.get(row["status"], row["status"])),
-        attempts=row["attempts"],
-        started=cells.moment(row["started_at"]),
-        duration=cells.duration(row["started_at"], row["finished_at"]),
-        waits=_waits(row) if is_open else "",
-        value=shown(excerpt_of(row, "value")) if with_values else None,
-        error=shown_error(excerpt_of(row, "error")),
-        child=child,
-    )
+def scopes_around(run: Run, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The scopes in which these entries lie and whose own entries are not among them."""
+    known = {row["path"] for row in rows}
+    missing = {path for row in rows for path in above(row["path"])} - known
+    if not missing:
+        return []
+    journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk, path__in=sorted(missing))
+    return list(_decided(journal).order_by("seq").values(*COLUMNS))
 
 
-def _waits(row: dict[str, Any]) -> str:
-    parts = []
-    if row["awaits"] and row["kind"] == "event":
-        parts.append(format_html("{} {}", gettext("for"), cells.name(row["awaits"].replace("\n", ", "))))
-    if row["wake_at"]:
-        parts.append(format_html("{} {}", gettext("until"), cells.moment(row["wake_at"])))
-    return format_html("{} {}", *parts, *[""] * (2 - len(parts)))
+def _decided(entries: QuerySet[JournalEntry]) -> QuerySet[JournalEntry]:
+    """With the beginning of what a race has come to: the winner's name, which is part of paths and no secret."""
+    won = When(kind=Kind.RACE, status=EntryStatus.SUCCEEDED, then=Left(Cast(F("value"), TextField()), 2 * PATH_MAX))
+    return entries.annotate(decision=Case(won, default=None, output_field=TextField()))
 
 
-def events_of(run: Run, *, with_payloads: bool) -> Listing:
-    events = Event.objects.using(Database().alias).filter(run_id=run.pk).order_by("pk")
-    columns = ["name", "sent_at", "consumed_at", "consumed_by", "idempotency_key"]
+def attempts_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, list[Span]]:
+    """From when to when the attempts at these entries were that have been made again, as far as the run's log has them.
+    One query, where there were any."""
+    paths = [row["path"] for row in rows if row["attempts"] > 1 or row["status"] == EntryStatus.RETRYING]
+    if not paths:
+        return {}
+    lines = LogLine.objects.using(Database().alias).filter(run_id=run.pk, attempt__isnull=False, scope__in=paths)
+    found: dict[str, list[Span]] = {}
+    for path, over, seconds in lines.order_by("number").values_list("scope", "at", "seconds"):
+        found.setdefault(path, []).append((over - timedelta(seconds=seconds or 0), over))
+    return found
+
+
+# --- events and audit ----------------------------------------------------------------------------
+
+
+def events_of(run: Run, addresses: Addresses, *, with_payloads: bool) -> tuple[Listing, list[dict[str, Any]]]:
+    """The latest, newest first: as the table shows them, and as they are."""
+    events = Event.objects.using(Database().alias).filter(run_id=run.pk).order_by("-pk")
+    columns = ["pk", "name", "sent_at", "consumed_at", "consumed_by", "idempotency_key"]
     if with_payloads:
         events = with_excerpt(events, "payload")
         columns += ["payload_text", "payload_size"]
     listing = Listing.of(events.values(*columns)[: OTHERS_SHOWN + 1], OTHERS_SHOWN)
-    return Listing([_event(row, with_payloads) for row in listing.rows], listing.is_cut)
+    rows = [_event(run, row, addresses, with_payloads) for row in listing.rows]
+    return Listing(rows, listing.is_cut), listing.rows
 
 
-def _event(row: dict[str, Any], with_payloads: bool) -> EventRow:
+def _event(run: Run, row: dict[str, Any], addresses: Addresses, with_payloads: bool) -> EventRow:
+    more = addresses.of("event", id=row["pk"])
     return EventRow(
         name=cells.name(row["name"]),
         sent=cells.moment(row["sent_at"]),
         taken=cells.moment(row["consumed_at"]),
         taken_by=visible(row["consumed_by"]),
         key=visible(row["idempotency_key"]),
-        payload=shown(excerpt_of(row, "payload")) if with_payloads else None,
+        payload=shown(run, "event", excerpt_of(row, "payload"), more) if with_payloads else None,
     )
 
 
-def audit_of(run: Run) -> Listing:
+def audit_of(run: Run, addresses: Addresses) -> Listing:
     """The latest verbs, newest first."""
-    return _audits(Audit.objects.filter(run_id=run.pk))
+    return _audits(Audit.objects.filter(run_id=run.pk), addresses)
 
 
 def audit_of_schedule(schedule: Schedule) -> Listing:
@@ -143,16 +188,25 @@ def audit_of_schedule(schedule: Schedule) -> Listing:
     return _audits(Audit.objects.filter(run=None, workflow=schedule.workflow, schedule=schedule.name))
 
 
-def _audits(entries: QuerySet[Audit]) -> Listing:
+def _audits(entries: QuerySet[Audit], addresses: Addresses | None = None) -> Listing:
     latest = entries.using(Database().alias).order_by("-pk")[: OTHERS_SHOWN + 1]
-    return Listing.of((_audit(entry) for entry in latest), OTHERS_SHOWN)
+    return Listing.of((_audit(entry, addresses) for entry in latest), OTHERS_SHOWN)
 
 
-def _audit(entry: Audit) -> AuditRow:
+def _audit(entry: Audit, addresses: Addresses | None) -> AuditRow:
     return AuditRow(
         at=cells.moment(entry.at),
         verb=visible(entry.verb),
         actor=visible(entry.actor),
-        reason=visible(entry.reason),
+        reason=_reason(entry, addresses) if addresses else visible(entry.reason),
         status_before=visible(entry.status_before),
     )
+
+
+def _reason(entry: Audit, addresses: Addresses) -> str:
+    """What was said; that of a verb which made one run of another begins with the other one, which is linked."""
+    found = _OTHER_RUN.match(entry.reason) if entry.verb in ("rerun", "fork") else None
+    if found is None:
+        return visible(entry.reason)
+    of, run_id = found.groups(default="")
+    return format_html("{}{}{}", of, addresses.link_to(UUID(run_id)), visible(entry.reason[found.end() :]))

@@ -53,7 +53,7 @@ class LookOnlyAdmin(ModelAdmin):
     list_filter_names: tuple[str, ...] = ()
 
     class Media:
-        css = {"all": ["django_durable/admin.css"]}
+        css = {"all": ["django_durable/admin.css", "django_durable/lists.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(Database().alias)

@@ -1,32 +1,57 @@
-"""Stored values and errors for people: cut, and shown whatever is wrong with them. The one place that decodes."""
+"""Stored values and errors for people: cut, redacted, shown whatever is wrong with them. The one place that decodes.
+
+Every page gets its values from these functions, which show what ``DURABLE["REDACT"]`` leaves of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pprint import pformat
 from typing import Any
 
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast, Left, Length
+from django.utils.formats import number_format
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt
+from ..client.redacting import Withheld, is_redacting, redacted
+from ..client.sentences import Why
 from ..core.journal.annotations import read_notes
-from ..core.payloads.codec import decode
-from ..exceptions import PayloadUndecodable
+from ..core.payloads.codec import decode, encode
+from ..exceptions import PayloadError, PayloadUndecodable
+from ..models import Run
 from .text import cut, cut_front, visible
 
+UNREADABLE = _("It cannot be read, and so not be redacted.")
+"""Nobody can say what is in it."""
 ERROR_EXCERPT = 32_768
 """Of an encoded error, which holds the traceback with escapes: a longer one is shown as the text that it is."""
+SHORT = 32
+PRETTY_MOST = 100_000
+"""Characters of a stored value that is set out in lines; that of a larger one takes seconds."""
 
 
 @dataclass(slots=True, frozen=True)
 class Shown:
-    """A value as text of at most ``EXCERPT`` characters; ``note`` says what is not to be seen in it."""
+    """A value as text of at most ``EXCERPT`` characters; ``note`` says what is not to be seen in it, and ``more`` is
+    the address of the whole one, where it was cut."""
 
     text: str
     note: str = ""
+    more: str = ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it fits into a line, and that is all of it."""
+        return 0 < len(self.text) <= SHORT and "\n" not in self.text and not self.note
+
+    @property
+    def beginning(self) -> str:
+        """As much of it as fits into a line."""
+        return cut(" ".join(self.text.split()), SHORT) or "…"
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,6 +62,12 @@ class ShownError:
     message: str = ""
     traceback: str = ""
     raw: Shown | None = None
+    more: str = ""
+
+    @property
+    def beginning(self) -> str:
+        """As much of the message as a row of a table has room for."""
+        return cut(" ".join(self.message.split()), 2 * SHORT)
 
 
 def with_excerpt(rows: QuerySet[Any], column: str, most: int = EXCERPT) -> QuerySet[Any, Any]:
@@ -52,52 +83,165 @@ def excerpt_of(row: Mapping[str, Any], column: str) -> Excerpt | None:
     return None if text is None else Excerpt(text, row[f"{column}_size"])
 
 
-def shown(excerpt: Excerpt | None) -> Shown | None:
-    """The value as Python writes it; a long one as the beginning of the stored JSON."""
+# --- redaction -------------------------------------------------------------------------------
+
+
+def readable(run: Run, kind: str, text: str) -> Any:
+    """The value that people may see of the stored ``text``. Raises PayloadUndecodable, Withheld."""
+    if kind == "notes" and is_redacting():
+        return _readable_notes(run, text)
+    return redacted(run, kind, _decoded(text))
+
+
+def readable_note(run: Run, name: str, text: str) -> Any:
+    """As ``readable``, of one annotation: the function is given a dict with it alone, so that it knows its name."""
+    said = redacted(run, "notes", {name: _decoded(text)})
+    return said[name] if isinstance(said, Mapping) and name in said else said
+
+
+def _readable_notes(run: Run, text: str) -> list[list[Any]]:
+    """Names and values, as they are stored. However they are come by, the function is asked for one by one."""
+    notes = read_notes(text)
+    if not notes:
+        raise Withheld(UNREADABLE)
+    return [[name, readable_note(run, name, note)] for name, note in notes.items()]
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return decode(text)
+    except PayloadUndecodable as error:
+        if is_redacting():
+            raise Withheld(UNREADABLE) from error
+        raise
+
+
+# --- pieces of pages -------------------------------------------------------------------------
+
+
+def shown(run: Run, kind: str, excerpt: Excerpt | None, more: str = "", most: int = EXCERPT) -> Shown | None:
+    """The value as Python writes it; a long one as the beginning of the stored JSON, and nothing of it where it would
+    have to be redacted, which takes all of it. ``kind`` is a word for the project's function, ``more`` the address of
+    the whole."""
     if excerpt is None:
         return None
     if excerpt.is_cut:
-        return Shown(visible(cut(excerpt.text, EXCERPT)), _("%s characters in all") % f"{excerpt.size:,}")
+        text = "" if is_redacting() else visible(cut(excerpt.text, most))
+        return Shown(text, _("%s characters in all") % number_format(excerpt.size, force_grouping=True), more)
     try:
-        return Shown(cut(_written(decode(excerpt.text)), EXCERPT))
+        text = written(readable(run, kind, excerpt.text))
+    except Withheld as refusal:
+        return Shown("", str(refusal))
     except PayloadUndecodable as error:
-        return Shown(visible(cut(excerpt.text, EXCERPT)), visible(str(error)))
+        return Shown(visible(cut(excerpt.text, most)), visible(str(error)))
+    return Shown(cut(text, most), "", more if len(text) > most else "")
 
 
-def shown_error(excerpt: Excerpt | None) -> ShownError | None:
+def shown_error(run: Run, excerpt: Excerpt | None, more: str = "", most: int = EXCERPT) -> ShownError | None:
     """Type, message and the end of the traceback."""
     if excerpt is None:
         return None
-    found = None if excerpt.is_cut else decoded(excerpt.text)
-    if not isinstance(found, Mapping):
-        return ShownError(raw=shown(excerpt))
+    found = None if excerpt.is_cut else seen(run, "error", excerpt.text)
+    # That of a child, or of a map's item, comes with the status in which it ended.
+    if isinstance(found, list) and len(found) == 2 and isinstance(found[1], Mapping):
+        found = found[1]
+    if not isinstance(found, Mapping) or "type" not in found:
+        return ShownError(raw=shown(run, "error", excerpt, more, most))
     parts = {key: visible(str(found.get(key) or "")) for key in ("type", "message", "traceback")}
+    is_cut = len(parts["message"]) > most or len(parts["traceback"]) > most
     return ShownError(
         type=cut(parts["type"], 200),
-        message=cut(parts["message"], EXCERPT),
-        traceback=cut_front(parts["traceback"], EXCERPT),
+        message=cut(parts["message"], most),
+        traceback=cut_front(parts["traceback"], most),
+        more=more if is_cut else "",
     )
 
 
-def shown_notes(excerpt: Excerpt | None) -> list[tuple[str, Shown | None]]:
+def shown_notes(run: Run, excerpt: Excerpt | None, more: str = "") -> list[tuple[str, Shown | None]]:
     """Names and values of annotations; where they cannot be told apart, the stored text under no name."""
     if excerpt is None:
         return []
     notes = {} if excerpt.is_cut else read_notes(excerpt.text)
-    return [(visible(name), shown(Excerpt(text, len(text)))) for name, text in notes.items()] or [("", shown(excerpt))]
+    if notes:
+        return [(visible(name), _shown_note(run, name, text, more)) for name, text in notes.items()]
+    return [("", shown(run, "notes", excerpt, more))]
+
+
+def _shown_note(run: Run, name: str, text: str, more: str) -> Shown | None:
+    try:
+        value = written(readable_note(run, name, text))
+    except Withheld as refusal:
+        return Shown("", str(refusal))
+    except PayloadUndecodable as error:
+        return Shown(visible(cut(text, EXCERPT)), visible(str(error)))
+    return Shown(cut(value, EXCERPT), "", more if len(value) > EXCERPT else "")
+
+
+def shown_why(run: Run, why: Why) -> str:
+    """Why it does not run now, with what may be seen of the run's values that stand in it."""
+    try:
+        return visible(why.told(partial(redacted, run)))
+    except Withheld as refusal:
+        return str(refusal)
+
+
+def seen(run: Run, kind: str, text: str) -> Any:
+    """As ``readable``, or None where there is nothing to be seen."""
+    try:
+        return readable(run, kind, text)
+    except (PayloadUndecodable, Withheld):
+        return None
 
 
 def decoded(text: str) -> Any:
-    """The value, or None where the text cannot be read."""
+    """What the engine wrote of its own, or None where the text cannot be read."""
     try:
         return decode(text)
     except PayloadUndecodable:
         return None
 
 
-def _written(value: Any) -> str:
-    """As a literal of Python, which spells out what is not printable; types of the project may have any ``repr``."""
+def exported(run: Run, kind: str, text: str) -> str | None:
+    """The stored text as people may have it in a file; None where they may have nothing of it."""
+    if not is_redacting():
+        return text
     try:
-        return visible(pformat(value, width=80, sort_dicts=False))
+        return encode(readable(run, kind, text))
+    except (Withheld, PayloadUndecodable, PayloadError):
+        return None
+
+
+def exported_line(run: Run, message: str) -> str | None:
+    """A line of the log, likewise."""
+    try:
+        return str(redacted(run, "log", message))
+    except Withheld:
+        return None
+
+
+# --- whole values ----------------------------------------------------------------------------
+
+
+def whole(run: Run, kind: str, text: str) -> str:
+    """The whole value as text; that of what cannot be read is what is stored. Raises Withheld."""
+    is_large = len(text) > PRETTY_MOST
+    if is_large and not is_redacting():
+        return text
+    try:
+        return written(readable(run, kind, text), is_pretty=not is_large)
+    except PayloadUndecodable:
+        return text
+
+
+def written(value: Any, *, is_pretty: bool = True) -> str:
+    """As a literal of Python, which spells out what is not printable; types of the project may have any ``repr``.
+
+    Raises PayloadUndecodable where that fails, so that what is stored is shown instead; Withheld where that would have
+    to be redacted.
+    """
+    try:
+        return visible(pformat(value, width=80, sort_dicts=False) if is_pretty else repr(value))
     except Exception as error:
+        if is_redacting():
+            raise Withheld(_("It cannot be written as text, and so not be shown redacted.")) from None
         raise PayloadUndecodable(f"its repr() raised {type(error).__name__}") from error

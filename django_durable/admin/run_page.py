@@ -2,88 +2,201 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.db.models.functions import Length
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import Excerpt
 from ..client.why import holder_of, why_held_by
+from ..conf import durable_settings
 from ..core import clock
 from ..core.journal.states import LIVE, PayloadKind, Status
-from ..exceptions import PayloadUndecodable
-from ..models import Payload, Run, Tag, Worker
+from ..models import JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
 from . import cells
+from .children import children_of
+from .claims import CLAIM, claims_as_text, claims_of
 from .confirming import named
-from .journal import OTHERS_SHOWN, Listing, audit_of, events_of, journal_of
-from .payloads import ERROR_EXCERPT, decoded, shown, shown_error, shown_notes, with_excerpt
+from .fragments import fragment
+from .journal import OTHERS_SHOWN, Listing, Window, attempts_of, audit_of, entries_of, events_of, scopes_around
+from .payloads import ERROR_EXCERPT, decoded, seen, shown, shown_error, shown_notes, shown_why, with_excerpt
 from .permissions import may
-from .text import visible
+from .run_facts import facts_of
+from .run_log import LINE, log_as_text, log_of
+from .tabs import address_of
+from .text import cut, visible
 from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
+from .waterfall import Family, settled, waterfall_of
+from .whole_value import Addresses
 
 SECRET = frozenset({PayloadKind.INPUT, PayloadKind.OUTPUT})
 """What only those see who may view payloads; errors are for everybody who has to mend them."""
+ANCESTORS = "parent__parent__parent__parent"
+"""Read with the run itself. Of what lies deeper, the root is linked."""
+AT_WORK = frozenset({Status.QUEUED, Status.RUNNING})
+EVERY, SELDOM = 3, 15
+"""After how many seconds the page of a run that is at work, or is not, asks anew."""
+MESSAGE_MOST = 500
+TAG = "%tag"
+"""Tags are read with the payloads, and are no kind of these."""
 
 
 def find(runs: QuerySet[Run], object_id: str) -> Run | None:
-    """The run with its parent, in one query; None for what is no id."""
+    """The run with its ancestors, in one query; None for what is no id."""
+    warn = durable_settings().JOURNAL_WARN_ENTRIES
+    entries = JournalEntry.objects.using(Database().alias).filter(run_id=OuterRef("pk")).order_by()
+    # Whether there is one more than that: a journal is not counted to its end for a word about it.
+    runs = runs.select_related(ANCESTORS).annotate(has_long_journal=Exists(entries[warn : warn + 1]))
     try:
-        return runs.select_related("parent").filter(pk=UUID(object_id)).first()
+        return runs.filter(pk=UUID(object_id)).first()
     except ValueError:
         return None
 
 
 def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
-    """All that the page shows, in a bounded number of bounded queries."""
-    may_see = may(request, "view_payload")
-    payloads = _payloads(run, may_see)
-    children = _children(run)
+    """All that the page shows, in a bounded number of bounded queries.
+
+    Of a part of the timeline it shows that only, and what stands above it.
+    """
+    may_see, window, now = may(request, "view_payload"), Window.of(request.GET), settled(run, clock.utcnow())
+    addresses = Addresses(request, run, may_see=may_see)
     worker = holder_of(run)
-    return {
+    context = {
         "run": run,
         "pills": cells.run_pills(run),
         "workflow": visible(run.workflow),
         "why": _why(run, worker),
         "zone": get_current_timezone_name(),
-        "progress": cells.progress(decoded(payloads["progress"].text)) if "progress" in payloads else "",
-        "annotations": shown_notes(payloads.get(PayloadKind.NOTES)),
-        "error": shown_error(payloads.get("error") or payloads.get("retry")),
-        "error_is_final": "error" in payloads,
-        "divergence": _divergence(payloads.get(PayloadKind.MISSED)),
-        "facts": _facts(run, worker),
-        "parent": named(run.parent) if run.parent else None,
-        "tags": [cells.name(tag) for tag in _tags(run)],
+        "window": window,
+        "inside": visible(window.inside),
+        "facts": facts_of(run, worker, addresses, now),
         "may_view_payload": may_see,
-        "input": shown(payloads.get("input")),
-        "output": shown(payloads.get("output")),
-        "journal": journal_of(run, children.rows, with_values=may_see),
-        "events": events_of(run, with_payloads=may_see),
-        "children": Listing([named(child) for child in children.rows], children.is_cut),
-        "audit": audit_of(run),
         "buttons": _buttons(request, run),
+        "fork": _fork_url(request, run),
+        "refresh": _refresh_url(request, run),
+        "every": EVERY if run.status in AT_WORK else SELDOM,
+    }
+    # Nobody has worked on it: there is nothing to ask for.
+    entries = entries_of(run, window, with_values=may_see) if run.claims else Listing([], False)
+    around = [] if window.is_all and not entries.is_cut else scopes_around(run, entries.rows)
+    children = children_of(run, entries.rows, are_listed=window.is_all and run.claims > 0)
+    events: tuple[datetime, ...] = ()
+    if window.is_all:
+        whole, events = _whole(request, run, children.listed, addresses, may_see=may_see)
+        context |= whole
+    family = Family(children.by_path, events, attempts_of(run, entries.rows))
+    may_fork = bool(context["fork"])
+    context["timeline"] = waterfall_of(run, entries, around, window, family, addresses, now, may_fork=may_fork)
+    return context
+
+
+def live(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """The page of a run that goes on, as it asks for it again and again."""
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    run = model_admin.find(request, str(run_id))
+    if run is None:
+        raise Http404
+    request.current_app = model_admin.admin_site.name
+    is_done = run.status not in LIVE
+    return fragment(request, "admin/django_durable/run/live.html", context_of(request, run), is_done=is_done)
+
+
+def _refresh_url(request: HttpRequest, run: Run) -> str:
+    """Where a page asks how it looks by now; empty where nothing changes any more."""
+    if run.status not in LIVE:
+        return ""
+    query = request.GET.urlencode()
+    return address_of(request, "django_durable_run_live", run.pk) + (f"?{query}" if query else "")
+
+
+def _whole(
+    request: HttpRequest, run: Run, children: Listing, addresses: Addresses, *, may_see: bool
+) -> tuple[dict[str, Any], tuple[datetime, ...]]:
+    """What a page of the whole run shows beside its timeline, and when events were sent."""
+    payloads, tags, numbered = _payloads(run, may_see)
+    events, sent = events_of(run, addresses, with_payloads=may_see)
+    failure = PayloadKind.ERROR if PayloadKind.ERROR in payloads else PayloadKind.RETRY
+    context = {
+        "progress": _progress(run, payloads.get(PayloadKind.PROGRESS)),
+        "annotations": shown_notes(run, payloads.get(PayloadKind.NOTES), addresses.of(PayloadKind.NOTES)),
+        "error": shown_error(run, payloads.get(failure), addresses.of(failure)),
+        "error_is_final": failure == PayloadKind.ERROR,
+        "divergence": _divergence(payloads.get(PayloadKind.MISSED)),
+        "input": shown(run, "input", payloads.get(PayloadKind.INPUT), addresses.of(PayloadKind.INPUT)),
+        "output": shown(run, "output", payloads.get(PayloadKind.OUTPUT), addresses.of(PayloadKind.OUTPUT)),
+        "tags": [cells.name(tag) for tag in tags],
+        "events": events,
+        "log": log_of(run, numbered[LINE]),
+        "claims": claims_of(request, run, numbered[CLAIM]),
+        "audit": audit_of(run, addresses),
+        **_relatives(request, run, children),
+    }
+    return context, tuple(row["sent_at"] for row in sent)
+
+
+def _payloads(run: Run, may_see: bool) -> tuple[dict[str, Excerpt], list[str], dict[str, list[tuple[int, str]]]]:
+    """What the run keeps as text by its kind, its tags, and its claims and lines as those read them who show them."""
+    alias = Database().alias
+    kinds = frozenset(PayloadKind) - (frozenset() if may_see else SECRET)
+    rows = with_excerpt(
+        Payload.objects.using(alias).filter(run_id=run.pk, kind__in=sorted(kinds)), "data", ERROR_EXCERPT
+    )
+    tags = Tag.objects.using(alias).filter(run_id=run.pk)
+    tags = tags.filter(name__in=tags.order_by("name").values("name")[:OTHERS_SHOWN])
+    named_so = tags.annotate(tag=Value(TAG), size=Length("name")).values_list("tag", "name", "size")
+    others = [named_so]
+    if run.claims:
+        others += [claims_as_text(run), log_as_text(run)] if may_see else [claims_as_text(run)]
+    found = list(rows.values_list("kind", "data_text", "data_size").union(*others, all=True))
+    payloads = {kind: Excerpt(text, size) for kind, text, size in found if kind not in (TAG, CLAIM, LINE)}
+    numbered = {kind: [(number, text) for one, text, number in found if one == kind] for kind in (CLAIM, LINE)}
+    return payloads, sorted(text for kind, text, _ in found if kind == TAG), numbered
+
+
+def _relatives(request: HttpRequest, run: Run, children: Listing) -> dict[str, Any]:
+    """Those above it, outermost first, and those that it started."""
+    ancestors: list[Run] = []
+    above = run.parent
+    while above is not None and len(ancestors) <= ANCESTORS.count("parent"):
+        ancestors.insert(0, above)
+        above = above.parent if len(ancestors) < ANCESTORS.count("parent") else None
+    top = ancestors[0] if ancestors else run
+    return {
+        "ancestors": [named(ancestor) for ancestor in ancestors],
+        "root": run.root_id if top.parent_id is not None and run.root_id != top.pk else None,
+        "children": children,
+        "children_url": f"{address_of(request, 'django_durable_run_changelist')}?parent={run.pk}",
     }
 
 
-def _payloads(run: Run, may_see: bool) -> dict[str, Excerpt]:
-    kinds = frozenset(PayloadKind) - (frozenset() if may_see else SECRET)
-    rows = Payload.objects.using(Database().alias).filter(run_id=run.pk, kind__in=sorted(kinds))
-    found = with_excerpt(rows, "data", ERROR_EXCERPT).values_list("kind", "data_text", "data_size")
-    return {kind: Excerpt(text, size) for kind, text, size in found}
+def _progress(run: Run, said: Excerpt | None) -> dict[str, Any] | None:
+    """A bar where there is a number to draw it from; else what was said."""
+    value = seen(run, "progress", said.text) if said and not said.is_cut else None
+    if not isinstance(value, Mapping):
+        return None
+    bar, message = cells.progress(value), cut(visible(str(value.get("message") or "")), MESSAGE_MOST)
+    return {"bar": bar, "message": message} if bar != cells.NOTHING or message else None
+
+
+def _fork_url(request: HttpRequest, run: Run) -> str:
+    may_fork = run.claims and may(request, RERUN.permission)
+    return address_of(request, "django_durable_run_fork", run.pk) if may_fork else ""
 
 
 def _why(run: Run, worker: Worker | None) -> str:
-    try:
-        return visible(why_held_by(run, worker).text)
-    except (PayloadUndecodable, LookupError, TypeError):
-        return str(_("It is blocked, and the text that says why cannot be read."))
+    is_long: bool = run.has_long_journal  # type: ignore[attr-defined]
+    return shown_why(run, why_held_by(run, worker, is_long=is_long))
 
 
 def _divergence(missed: Excerpt | None) -> str:
@@ -93,50 +206,6 @@ def _divergence(missed: Excerpt | None) -> str:
     paths = decoded(missed.text)
     shown_paths = ", ".join(visible(str(path)) for path in paths) if isinstance(paths, list) else _("many entries")
     return str(_("Its code has changed: it ended without coming by %s, which its journal has.") % shown_paths)
-
-
-def _children(run: Run) -> Listing:
-    children = Run.objects.using(Database().alias).filter(parent_id=run.pk).order_by("pk")
-    return Listing.of(children[: OTHERS_SHOWN + 1], OTHERS_SHOWN)
-
-
-def _tags(run: Run) -> list[str]:
-    tags = Tag.objects.using(Database().alias).filter(run_id=run.pk).order_by("name")
-    return list(tags.values_list("name", flat=True)[:OTHERS_SHOWN])
-
-
-def _facts(run: Run, worker: Worker | None) -> list[tuple[StrOrPromise, StrOrPromise]]:
-    """Label and value, without those that say nothing."""
-    facts: list[tuple[StrOrPromise, StrOrPromise | None]] = [
-        (_("Queue"), cells.name(run.queue)),
-        (_("Priority"), str(run.priority) if run.priority else None),
-        (_("Attempt"), cells.attempt(run)),
-        (_("Claims"), str(run.claims)),
-        (_("Crashes"), str(run.crashes) if run.crashes else None),
-        (_("Worker"), _worker(run, worker)),
-        (_("Waits on"), visible(run.waiting_on) or None),
-        (_("Created"), cells.moment(run.created_at)),
-        (_("Queued"), cells.moment(run.queued_at) if run.status == Status.QUEUED else None),
-        (_("Started"), cells.moment(run.started_at) if run.started_at else None),
-        (_("Finished"), cells.moment(run.finished_at) if run.finished_at else None),
-        (_("Took") if run.finished_at else _("So far"), _duration(run)),
-        (_("Wakes"), cells.moment(run.wake_at) if run.wake_at else None),
-        (_("Deadline"), cells.moment(run.deadline_at) if run.deadline_at else None),
-        (_("Asked to stop"), cells.moment(run.cancel_requested_at) if run.cancel_requested_at else None),
-        (_("Asked to pause"), cells.moment(run.pause_requested_at) if run.pause_requested_at else None),
-        (_("Forked from"), str(run.forked_from) if run.forked_from else None),
-    ]
-    return [(label, value) for label, value in facts if value is not None]
-
-
-def _duration(run: Run) -> str | None:
-    return cells.duration(run.started_at, run.finished_at or clock.utcnow()) if run.started_at else None
-
-
-def _worker(run: Run, worker: Worker | None) -> str | None:
-    if run.leased_by is None:
-        return None
-    return format_html("{}", visible(str(worker))) if worker else cells.short_id(run.leased_by)
 
 
 def _buttons(request: HttpRequest, run: Run) -> list[dict[str, Any]]:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import URLPattern
+from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from ..core import clock
-from ..core.journal.states import PayloadKind
-from ..models import Payload, Run, Tag
-from ..store.database import Database
-from . import cells, run_page, search, steering
-from .actions import cancel_selected, pause_selected, rerun_selected, resume_selected
-from .filters import QueueFilter, StatusFilter, WorkflowFilter
-from .payloads import decoded
+from ..models import Run
+from . import cells, finding, overview, run_page, search, steering, whole_value, workflows
+from .actions import cancel_selected, export_selected, pause_selected, rerun_selected, resume_selected
+from .extras import Extras, extras_of
+from .filters import (
+    CreatedFilter,
+    ParentFilter,
+    QueueFilter,
+    ReasonFilter,
+    StatusFilter,
+    TroubleFilter,
+    UntilFilter,
+    WorkflowFilter,
+)
+from .finding import Chosen, Found, find, older
+from .look_only import CappedPaginator
 from .permissions import may
 from .steered import SteeredAdmin
 from .text import visible
@@ -28,58 +40,95 @@ from .text import visible
 TAGS_SHOWN, TAG_CHARACTERS = 3, 24
 
 
-@dataclass(slots=True)
-class Extras:
-    """What a line of the list shows from other tables, read for the whole page at once."""
+class FoundPaginator(CappedPaginator):
+    """How many pages there are of what was found; none of them is read here."""
 
-    progress: str = ""
-    tags: list[str] = field(default_factory=list)
+    def __init__(self, found: Found, per_page: int) -> None:
+        super().__init__((), per_page)
+        self.found = found
+
+    @cached_property
+    def _counted(self) -> int:
+        return self.found.count
 
 
 class RunList(ChangeList):
     """Newest first and nothing else: another order of ten million rows has no index."""
 
+    @property
+    def looked_at(self) -> str:
+        return cells.grouped(finding.LOOKED_AT)
+
+    @cached_property
+    def older_url(self) -> str:
+        """Of the list of those that come after the last that these pages reach."""
+        until = older(self.chosen, self.found, CappedPaginator.most)
+        return self.get_query_string({"until": until}) if until else ""
+
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         return ["-pk"]
 
     def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        runs: list[Run] = list(self.result_list)
-        extras = _extras([run.pk for run in runs])
+        """In place of Django's, which counts by reading what matches, and reads everything where that is little."""
+        self.chosen, self.found = Chosen.of(self.params, self.query), Found()
+        # An action finds for itself what it is for, and shows no list.
+        is_action = request.method == "POST" and not {"index", ACTION_CHECKBOX_NAME}.isdisjoint(request.POST)
+        ids = [] if is_action else self._find()
+        runs: list[Run] = list(self.root_queryset.filter(pk__in=ids).order_by("-pk")) if ids else []
+        self.paginator = FoundPaginator(self.found, self.list_per_page)
+        self.result_count = self.paginator.count
+        # Where these two are the same nothing is said of them beside the search: nor where the first is not all.
+        is_told = (self.has_active_filters or self.query) and not self.paginator.is_capped
+        self.full_result_count = None if is_told else self.result_count
+        self.show_full_result_count, self.show_admin_actions = False, True
+        self.can_show_all = self.result_count <= self.list_max_show_all
+        self.multi_page = self.result_count > self.list_per_page
+        extras = extras_of(runs)
         for run in runs:
             run._admin_extras = extras[run.pk]  # type: ignore[attr-defined]
         self.result_list = runs
 
+    def _find(self) -> list[UUID]:
+        """Those of the page that is asked for. Raises IncorrectLookupParameters where there is no such page."""
+        most, start = CappedPaginator.most, (self.page_num - 1) * self.list_per_page
+        size = self.list_max_show_all if self.show_all else self.list_per_page
+        if not 0 <= start < most:
+            raise IncorrectLookupParameters
+        self.found = find(self.root_queryset, self.chosen, most, slice(start, min(start + size, most)))
+        if start and not self.found.ids:
+            raise IncorrectLookupParameters
+        return self.found.ids if self.found.count <= size else self.found.ids[: self.list_per_page]
 
-def _extras(ids: list[UUID]) -> dict[UUID, Extras]:
-    alias = Database().alias
-    extras = {run_id: Extras() for run_id in ids}
-    said = Payload.objects.using(alias).filter(run_id__in=ids, kind=PayloadKind.PROGRESS)
-    for run_id, text in said.values_list("run_id", "data"):
-        extras[run_id].progress = cells.progress(decoded(text))
-    for run_id, tag in Tag.objects.using(alias).filter(run_id__in=ids).order_by("name").values_list("run_id", "name"):
-        extras[run_id].tags.append(tag)
-    return extras
 
-
-def _extras_of(run: Run) -> Extras:
+def _extras(run: Run) -> Extras:
     found: Extras = run._admin_extras  # type: ignore[attr-defined]
     return found
 
 
 class RunAdmin(SteeredAdmin):
     verbs: ClassVar = {
-        name: getattr(steering, name) for name in ("cancel", "pause", "resume", "rerun", "fork", "event")
+        **{name: getattr(steering, name) for name in ("cancel", "pause", "resume", "rerun", "fork", "event")},
+        "value": whole_value.value,
+        "live": run_page.live,
     }
     key = "uuid"
     gone = _("There is no run %s; runs that are over are removed after some time.")
-    list_display = ["state", "workflow_name", "short_id", "started", "took", "progress", "tries", "queue_name", "tags"]
+    list_display = [
+        *("state", "workflow_name", "short_id", "step", "progress", "started", "took"),
+        *("tries", "queue_name", "worker", "tags"),
+    ]
     list_display_links = ["workflow_name", "short_id"]
-    list_filter = [StatusFilter, WorkflowFilter, QueueFilter]
-    list_filter_names = ("status", "workflow", "queue")
+    list_filter = [
+        *(StatusFilter, TroubleFilter, ReasonFilter, CreatedFilter, UntilFilter, WorkflowFilter, QueueFilter),
+        ParentFilter,
+    ]
+    list_filter_names = ("status", "trouble", "reason", "created", "until", "workflow", "queue", "parent")
     search_fields = ["id"]
     search_help_text = _("A whole id, an idempotency key or a tag.")
-    actions = [cancel_selected, pause_selected, resume_selected, rerun_selected]
+    actions = [cancel_selected, pause_selected, resume_selected, rerun_selected, export_selected]
+
+    def get_urls(self) -> list[URLPattern]:
+        return [*overview.urls(self), *workflows.urls(self), *super().get_urls()]
 
     # --- the list ------------------------------------------------------------------------------
 
@@ -125,7 +174,15 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("progress"), empty_value="")
     def progress(self, run: Run) -> str:
-        return _extras_of(run).progress
+        return _extras(run).progress
+
+    @admin.display(description=_("current step"), empty_value="")
+    def step(self, run: Run) -> str:
+        return _extras(run).step
+
+    @admin.display(description=_("worker"), empty_value="")
+    def worker(self, run: Run) -> str:
+        return _extras(run).worker
 
     @admin.display(description=_("started"))
     def started(self, run: Run) -> str:
@@ -137,7 +194,7 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("tags"), empty_value="")
     def tags(self, run: Run) -> str:
-        names = _extras_of(run).tags
+        names = _extras(run).tags
         shown = format_html_join(
             " ",
             '<span class="durable-tag">{}</span>',

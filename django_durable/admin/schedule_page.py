@@ -2,63 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.timezone import get_current_timezone_name
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..client import schedules
 from ..core import clock
 from ..exceptions import InvalidSchedule
-from ..models import Fire, Schedule
+from ..models import Fire, Run, Schedule
 from ..store.database import Database
 from . import cells
 from .journal import Listing, audit_of_schedule
-from .permissions import may
+from .permissions import may, may_look
+from .schedule_form import names_in_code
+from .schedule_preview import UPCOMING, Instant, Preview, instants_of, shown_expression, words_of
+from .schedule_standing import Standing, pills, runs_by_id, standing_of, told_failures
 from .schedule_verbs import FIRE, SWITCH
 from .text import visible
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-UPCOMING = 5
 FIRES_SHOWN = 20
 
 
 def context_of(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
     """All that the page shows, in a bounded number of queries. Its input is not shown: it may be secret."""
+    now = clock.utcnow()
+    standing = standing_of([schedule], now)[schedule.pk]
     return {
         "schedule": schedule,
         "name": cells.name(schedule.name),
-        "pill": cells.switch_pill(schedule),
+        "pills": pills(schedule, standing),
         "zone": get_current_timezone_name(),
-        "why": _why(schedule),
+        "why": _why(schedule, standing, now),
         "facts": _facts(schedule),
-        "upcoming": [cells.moment(instant) for instant in _upcoming(schedule)],
-        "fires": _fires(schedule),
+        "preview": _preview(schedule, now),
+        "no_instants": _no_instants(schedule),
+        "fires": _fires(request, schedule),
         "audit": audit_of_schedule(schedule),
         "buttons": _buttons(request, schedule),
     }
 
 
-def _why(schedule: Schedule) -> str:
+def _why(schedule: Schedule, standing: Standing, now: datetime) -> str:
+    parts = [_when(schedule, standing, now)]
+    if standing.failures:
+        parts.append(told_failures(standing.failures))
+    if not schedule.app_label and schedule.name in names_in_code(schedule.workflow):
+        parts.append(
+            gettext(
+                "The code declares a schedule of this name too, which does not fire as long as this one has it: give "
+                "this one another name."
+            )
+        )
+    return format_html_join(" ", "{}", ((part,) for part in parts))
+
+
+def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
     if schedule.problem:
         return visible(schedule.problem)
     if not schedule.enabled:
-        return str(_("It is disabled: it does not fire."))
+        return gettext("It is disabled: it does not fire.")
     if schedule.next_fire_at is None:
-        return str(_("A worker is to plan it."))
-    return format_html("{} {}.", _("It fires"), cells.relative(schedule.next_fire_at, clock.utcnow()))
+        return gettext("A worker is to plan it.")
+    due = cells.relative(schedule.next_fire_at, now)
+    if standing.is_late:
+        return format_html(
+            gettext("It is late: it was due {}. A worker that is alive and knows its workflow fires it at once."), due
+        )
+    if schedule.next_fire_at <= now and schedule.overlap == "queue":
+        return format_html(gettext("It was due {} and waits until the run of an earlier instant is over."), due)
+    return format_html(gettext("It fires {}."), due)
 
 
 def _facts(schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
-    belongs_to = cells.name(schedule.app_label) if schedule.app_label else _("the operators")
+    belongs_to: StrOrPromise = _("the operators")
+    if schedule.app_label:
+        belongs_to = format_html(gettext("the code of {}, and is changed there"), cells.name(schedule.app_label))
     return [
         (_("Workflow"), cells.name(schedule.workflow)),
-        (_("Expression"), format_html("<code>{}</code>", visible(schedule.expression))),
+        (_("Fires"), shown_expression(schedule.expression)),
         (_("Zone"), cells.name(schedule.timezone)),
         (_("Overlap"), schedule.get_overlap_display()),
         (_("Catch-up"), schedule.get_catch_up_display()),
@@ -68,26 +99,50 @@ def _facts(schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
     ]
 
 
-def _upcoming(schedule: Schedule) -> list[datetime]:
+# --- the instants to come --------------------------------------------------------------------
+
+
+def _preview(schedule: Schedule, now: datetime) -> Preview:
     """The instants to come; a schedule that is off or cannot fire has none."""
+    return Preview(words_of(schedule.expression), visible(schedule.timezone), _instants(schedule, now))
+
+
+def _instants(schedule: Schedule, now: datetime) -> Sequence[Instant]:
+    if not schedule.enabled:
+        return []
     try:
-        return schedules.next_fires(schedule, UPCOMING) if schedule.enabled else []
+        overdue, following = schedules.upcoming(schedule, UPCOMING, now)
     except InvalidSchedule:  # its ``problem`` says why
         return []
+    zone = schedule.timezone
+    return [*instants_of(overdue, zone, now, are_overdue=True), *instants_of(following, zone, now)]
 
 
-def _fires(schedule: Schedule) -> Listing:
-    found = Fire.objects.using(Database().alias).filter(schedule_id=schedule.pk).order_by("-scheduled_for")
-    return Listing.of((_fire(fire) for fire in found[: FIRES_SHOWN + 1]), FIRES_SHOWN)
+def _no_instants(schedule: Schedule) -> str:
+    return gettext("None: it cannot fire.") if schedule.enabled else gettext("None: it is disabled.")
 
 
-def _fire(fire: Fire) -> dict[str, Any]:
+# --- the instants that are past --------------------------------------------------------------
+
+
+def _fires(request: HttpRequest, schedule: Schedule) -> Listing:
+    latest = Fire.objects.using(Database().alias).filter(schedule_id=schedule.pk).order_by("-scheduled_for")
+    found = list(latest[: FIRES_SHOWN + 1])
+    runs = runs_by_id(fire.run_id for fire in found[:FIRES_SHOWN] if fire.run_id)
+    may_see = may_look(request, "run")
+    return Listing.of((_fire(fire, runs, may_see=may_see) for fire in found), FIRES_SHOWN)
+
+
+def _fire(fire: Fire, runs: dict[UUID, Run], *, may_see: bool) -> dict[str, Any]:
+    run = runs.get(fire.run_id) if fire.run_id else None
     return {
         "scheduled_for": cells.moment(fire.scheduled_for),
         "fired_at": cells.moment(fire.fired_at),
         "outcome": visible(fire.outcome),
         "run_id": fire.run_id,
         "run": cells.short_id(fire.run_id),
+        "pills": cells.run_pills(run) if run else "",
+        "is_linked": run is not None and may_see,
     }
 
 
@@ -96,6 +151,7 @@ def _buttons(request: HttpRequest, schedule: Schedule) -> list[dict[str, Any]]:
     offers = [
         ("fire", _("Fire now"), FIRE, True),
         ("backfill", _("Backfill"), FIRE, not schedule.problem),
+        ("edit", _("Edit"), SWITCH, not schedule.app_label),
         ("enable", _("Enable"), SWITCH, not schedule.enabled or bool(schedule.problem)),
         ("disable", _("Disable"), SWITCH, schedule.enabled),
     ]

@@ -16,6 +16,7 @@ from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from ..client import schedules
 from ..exceptions import DurableError, ScheduleLocked
 from ..models import Schedule
 from . import cells, schedule_verbs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 FORM = "admin/django_durable/schedule/form.html"
+BACKFILL = "admin/django_durable/schedule/backfill.html"
 
 
 @admin.action(permissions=[SWITCH], description=_("Enable selected %(verbose_name_plural)s"))
@@ -67,7 +69,7 @@ def fire(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRespon
     """The question, and the fire, whose run's page comes next."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    schedule = _schedule(model_admin, request, schedule_id, FIRE)
+    schedule = schedule_of(model_admin, request, schedule_id, FIRE)
     form = ReasonForm(request.POST if "confirmed" in request.POST else None)
     if form.is_valid() and (url := _fire(form, model_admin, request, schedule)):
         return HttpResponseRedirect(url)
@@ -79,25 +81,61 @@ def fire(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRespon
 
 
 def backfill(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
-    """The form that asks for a window, and its runs."""
+    """The form that asks for a window, what it would start, and its runs: no more than were told."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    schedule = _schedule(model_admin, request, schedule_id, FIRE)
+    schedule = schedule_of(model_admin, request, schedule_id, FIRE)
     form = BackfillForm(request.POST if "confirmed" in request.POST else None)
-    if form.is_valid() and _backfill(form, model_admin, request, schedule):
-        return HttpResponseRedirect(schedule_url(model_admin, schedule))
-    consequence = _(
+    counted: dict[str, Any] = {}
+    if form.is_valid():
+        most = _told(form, request.POST.get("counted", ""))
+        if most and _backfill(form, most, model_admin, request, schedule):
+            return HttpResponseRedirect(schedule_url(model_admin, schedule))
+        if not most:
+            counted = _count(form, schedule)
+    text = _(
         "A run starts for each due instant of the window that has started none, all of them at once and side by side, "
         "the oldest first. Times are in %s."
     )
-    text = consequence % get_current_timezone_name()
-    return _form(model_admin, request, [schedule], form, _("Fill a window that is past"), text, _("Start the runs"))
+    consequence = text % get_current_timezone_name()
+    more = {"submit": _("Count the runs"), "template": BACKFILL, **counted}
+    return _form(model_admin, request, [schedule], form, _("Fill a window that is past"), consequence, **more)
+
+
+def _count(form: Form, schedule: Schedule) -> dict[str, Any]:
+    """What the window would start, and the button that does so."""
+    data = form.cleaned_data
+    try:
+        found = schedules.missing(schedule, data["since"], data["until"], data["limit"])
+    except DurableError as error:
+        form.add_error(None, visible(str(error)))
+        return {}
+    count = len(found.instants)
+    counted: dict[str, Any] = {"missing": count, "is_cut": not found.is_complete}
+    if count:
+        label = ngettext("Start %(count)d run", "Start %(count)d runs", count) % {"count": count}
+        ends = {"first": cells.moment(found.instants[0]), "last": cells.moment(found.instants[-1])}
+        counted |= ends | {"submit": label, "hidden": [("counted", f"{_window(form)} {count}")]}
+    return counted
+
+
+def _told(form: Form, counted: str) -> int:
+    """How many runs the page has said that this window would start; 0 where it has said nothing of it."""
+    window, _blank, count = counted.rpartition(" ")
+    if window != _window(form) or not count.isdecimal():
+        return 0
+    return min(int(count[:9]), int(form.cleaned_data["limit"]))
+
+
+def _window(form: Form) -> str:
+    data = form.cleaned_data
+    return f"{data['since'].isoformat()} {data['until'].isoformat()} {data['limit']}"
 
 
 def _turn(switch: Switch, model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    schedule = _schedule(model_admin, request, schedule_id, SWITCH)
+    schedule = schedule_of(model_admin, request, schedule_id, SWITCH)
     back = schedule_url(model_admin, schedule)
     found = Schedule.objects.using(schedule._state.db).filter(switch.eligible, pk=schedule.pk)
     return _switch(switch, model_admin, request, list(found), hidden=[], back=back) or HttpResponseRedirect(back)
@@ -144,9 +182,9 @@ def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule
     return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
 
 
-def _backfill(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule) -> bool:
+def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, schedule: Schedule) -> bool:
     data = form.cleaned_data
-    window = data["since"], data["until"], data["limit"]
+    window = data["since"], data["until"], most
     try:
         done = schedule_verbs.backfill(schedule, *window, user=request.user, reason=data["reason"])  # type: ignore[arg-type]
     except DurableError as error:
@@ -167,7 +205,8 @@ def schedule_url(model_admin: Any, schedule: Schedule) -> str:
     return reverse("admin:django_durable_schedule_change", args=[schedule.pk], current_app=site)
 
 
-def _schedule(model_admin: Any, request: HttpRequest, schedule_id: int, permission: str) -> Schedule:
+def schedule_of(model_admin: Any, request: HttpRequest, schedule_id: int, permission: str) -> Schedule:
+    """The one that somebody with the permission means. Raises PermissionDenied, Http404."""
     if not model_admin.has_view_permission(request) or not may(request, permission):
         raise PermissionDenied
     schedule: Schedule | None = model_admin.get_queryset(request).filter(pk=schedule_id).first()
@@ -184,6 +223,8 @@ def _form(
     title: StrOrPromise,
     consequence: StrOrPromise,
     submit: StrOrPromise,
+    *,
+    template: str = FORM,
     **more: Any,
 ) -> HttpResponse:
     context = {
@@ -195,7 +236,7 @@ def _form(
         "back": schedule_url(model_admin, found[0]),
         **more,
     }
-    return page(model_admin, request, FORM, title, context)
+    return page(model_admin, request, template, title, context)
 
 
 def _named(model_admin: Any, schedule: Schedule) -> dict[str, Any]:

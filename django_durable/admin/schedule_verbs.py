@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
@@ -23,9 +24,10 @@ from .verbs import write_down
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-SWITCH, FIRE = "change_schedule", "fire_schedule"
+SWITCH, FIRE, ADD = "change_schedule", "fire_schedule", "add_schedule"
 """Permissions."""
 SWITCHED_MOST = 200
+DEFINITION = ("name", "expression", "timezone", "overlap", "catch_up", "jitter", "input")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,39 @@ def fire(schedule: Schedule, *, user: AbstractBaseUser, reason: str) -> UUID:
         run_id = schedules.fire_now(schedule, reason, user.get_username())
         write_down(user, [schedule], _("Fire now"), reason)
     return run_id
+
+
+def create(schedule: Schedule, *, user: AbstractBaseUser, reason: str) -> None:
+    """Store it, with audit entries. Raises what the client's ``create`` raises."""
+    with Database().transaction():
+        schedules.create(schedule, reason=reason, actor=user.get_username())
+        write_down(user, [schedule], _("Create"), reason)
+
+
+class ScheduleChanged(Exception):
+    """It does not stand as it was seen. ``row`` is how it stands."""
+
+    def __init__(self, row: Schedule) -> None:
+        super().__init__(str(row))
+        self.row = row
+
+
+def state_of(schedule: Schedule) -> str:
+    """How it stands in what an operator may change of it. Of a stored input nobody can guess from it which it is."""
+    stands = "\n".join(repr(getattr(schedule, name)) for name in DEFINITION)
+    return salted_hmac("django_durable.schedule", stands, algorithm="sha256").hexdigest()
+
+
+def change(
+    schedule: Schedule, changes: Mapping[str, Any], *, user: AbstractBaseUser, reason: str, seen: str = ""
+) -> None:
+    """Change it, with audit entries; where it was ``seen`` in another state not. Raises ScheduleChanged, and what the
+    client's ``change`` raises."""
+    with brief_schedule_lock(Database(), Schedule.objects.filter(pk=schedule.pk)) as found:
+        if seen and found and state_of(found[0]) != seen:
+            raise ScheduleChanged(found[0])
+        schedules.change(schedule, changes, reason=reason, actor=user.get_username())
+        write_down(user, [schedule], _("Change"), reason)
 
 
 def backfill(

@@ -1,25 +1,49 @@
-"""The list of schedules, with switches, and the addresses of a page's buttons. What they start and when belongs to the
-code, or to whoever made the row."""
+"""The list of schedules, with switches, and the addresses of a page's buttons. What the code declares belongs to the
+code; the others are made and changed here."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
-from django.urls import reverse
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from ..core import clock
-from ..models import Fire, Schedule
-from . import cells, schedule_page, schedule_steering
-from .permissions import may
+from ..models import Schedule
+from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_steering
+from .filters import ScheduleFilter
+from .permissions import may, may_look
+from .schedule_standing import Standing, pills, standing_of
 from .schedule_steering import disable_selected, enable_selected
-from .schedule_verbs import SWITCH
+from .schedule_verbs import ADD, SWITCH
 from .steered import SteeredAdmin
 from .text import visible
+
+
+class ScheduleList(ChangeList):
+    """Of the page that is shown it is read how its schedules stand, and of no other row."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        found: list[Schedule] = list(self.result_list)
+        standings, may_see = standing_of(found, clock.utcnow()), may_look(request, "run")
+        for schedule in found:
+            # One that went meanwhile stands nowhere.
+            standing = standings.get(schedule.pk, Standing(False, ()))
+            schedule._admin_standing, schedule._admin_may_see = standing, may_see  # type: ignore[attr-defined]
+        self.result_list = found
+
+
+def _standing(schedule: Schedule) -> Standing:
+    found: Standing = schedule._admin_standing  # type: ignore[attr-defined]
+    return found
 
 
 class ScheduleAdmin(SteeredAdmin):
@@ -28,24 +52,46 @@ class ScheduleAdmin(SteeredAdmin):
         "disable": schedule_steering.disable,
         "fire": schedule_steering.fire,
         "backfill": schedule_steering.backfill,
+        "edit": schedule_editing.edit,
     }
     gone = _("There is no schedule %s; one that is in the code no more is removed.")
-    list_display = ["switch", "workflow_name", "schedule_name", "cron", "zone", "next", "last", "trouble"]
+    list_display = ["workflow_name", "schedule_name", "state", "fires", "next", "last"]
     list_display_links = ["workflow_name"]
+    list_filter = [ScheduleFilter]
+    list_filter_names = ("status",)
     ordering = ["workflow", "name"]
     actions = [enable_selected, disable_selected]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        fires = Fire.objects.filter(schedule=OuterRef("pk"), run_id__isnull=False).order_by("-scheduled_for")
-        found: QuerySet[Any] = super().get_queryset(request).annotate(last_run_id=Subquery(fires.values("run_id")[:1]))
-        return found
+    class Media:
+        css = {"all": ["django_durable/schedule.css"]}
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(partial(schedule_preview.preview, self))
+        return [path("preview/", view, name="django_durable_schedule_preview"), *super().get_urls()]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return ScheduleList
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return may(request, ADD) and self.has_view_permission(request)
 
     def has_change_schedule_permission(self, request: HttpRequest) -> bool:
         return may(request, SWITCH)
 
-    @admin.display(description=_("enabled"), boolean=True)
-    def switch(self, schedule: Schedule) -> bool:
-        return schedule.enabled
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        return schedule_editing.add(self, request)
+
+    @admin.display(description=_("status"))
+    def state(self, schedule: Schedule) -> str:
+        """With what is wrong where it cannot fire."""
+        shown = pills(schedule, _standing(schedule))
+        if not schedule.problem:
+            return shown
+        return format_html('{} <span class="durable-quiet">{}</span>', shown, cells.name(schedule.problem))
 
     @admin.display(description=_("workflow"))
     def workflow_name(self, schedule: Schedule) -> str:
@@ -55,13 +101,9 @@ class ScheduleAdmin(SteeredAdmin):
     def schedule_name(self, schedule: Schedule) -> str:
         return cells.name(schedule.name)
 
-    @admin.display(description=_("expression"))
-    def cron(self, schedule: Schedule) -> str:
-        return format_html("<code>{}</code>", visible(schedule.expression))
-
-    @admin.display(description=_("zone"))
-    def zone(self, schedule: Schedule) -> str:
-        return cells.name(schedule.timezone)
+    @admin.display(description=pgettext_lazy("schedule", "fires"))
+    def fires(self, schedule: Schedule) -> str:
+        return schedule_preview.shown_expression(schedule.expression, schedule.timezone)
 
     @admin.display(description=_("next"))
     def next(self, schedule: Schedule) -> str:
@@ -69,17 +111,18 @@ class ScheduleAdmin(SteeredAdmin):
 
     @admin.display(description=_("last"))
     def last(self, schedule: Schedule) -> str:
-        """When it was due last, with the run of the last fire that started one."""
-        when = cells.relative(schedule.last_scheduled_for, clock.utcnow())
-        run_id = schedule.last_run_id  # type: ignore[attr-defined]
-        if run_id is None:
+        """When it was due last, and the run that it has started last."""
+        run = next(iter(_standing(schedule).latest), None)
+        if run is None or schedule.last_scheduled_for:
+            when = cells.relative(schedule.last_scheduled_for, clock.utcnow())
+        else:
+            when = ""  # by hand only
+        if run is None:
             return when
-        url = reverse("admin:django_durable_run_change", args=[run_id], current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a>', url, when)
-
-    @admin.display(description=_("problem"), empty_value="")
-    def trouble(self, schedule: Schedule) -> str:
-        return cells.name(schedule.problem)
+        if not schedule._admin_may_see:  # type: ignore[attr-defined]
+            return format_html("{} {}", when, cells.run_pills(run))
+        url = reverse("admin:django_durable_run_change", args=[run.pk], current_app=self.admin_site.name)
+        return format_html('<a href="{}">{} {}</a>', url, when, cells.run_pills(run))
 
     # --- a schedule's page ---------------------------------------------------------------------
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.expressions import RawSQL
 
 from ..core.names import NAME_MAX
-from ..models import IdempotencyKey, Tag
+from ..models import Tag
 from ..store.database import Database
 from ..store.keys import hash_of
-from ..workflows.registry import workflows
+from ..store.sql import searches as sql
 
 
 def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
@@ -24,13 +25,23 @@ def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
     try:
         return runs.filter(pk=UUID(term))
     except ValueError:
-        return runs.filter(pk__in=_with_key(term).union(_with_tag(term)))
+        keyed = RawSQL(sql.keyed("%s"), [hash_of(term)])  # noqa: S611  (of constants of the package)
+        return runs.filter(Q(pk__in=keyed) | Q(pk__in=_with_tag(term)))
 
 
-def _with_key(key: str) -> QuerySet[Any, Any]:
-    """By the unique index, which begins with the workflow's name: hence the names."""
-    keys = IdempotencyKey.objects.using(Database().alias)
-    return keys.filter(workflow__in=list(workflows()), key_hash=hash_of(key)).values_list("run_id")
+def ways(runs: QuerySet[Any], term: str) -> list[QuerySet[Any]]:
+    """As ``find``, in parts that have no run in common and of which each is in one index."""
+    try:
+        return [runs.filter(pk=UUID(term))]
+    except ValueError:
+        keyed = _with_key(term)
+        tagged = runs.filter(pk__in=_with_tag(term))
+        return [runs.filter(pk__in=keyed), tagged.exclude(pk__in=keyed)] if keyed else [tagged]
+
+
+def _with_key(key: str) -> list[UUID]:
+    db = Database()
+    return [db.dialect.read_key(run_id) for (run_id,) in db.rows(sql.keyed("%(hash)s"), hash=hash_of(key))]
 
 
 def _with_tag(name: str) -> QuerySet[Any, Any]:

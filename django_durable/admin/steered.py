@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 
 from .confirming import page
@@ -22,8 +23,8 @@ Row = Any
 
 
 class SteeredAdmin(LookOnlyAdmin):
-    verbs: ClassVar[Mapping[str, Callable[..., HttpResponse]]] = {}
-    """What answers the buttons: called with this admin, the request and the row's key."""
+    verbs: ClassVar[Mapping[str, Callable[..., HttpResponseBase]]] = {}
+    """What answers the buttons and brings what a page leaves out: called with this admin, request, the row's key."""
     key = "int"
     """The path converter of the rows' keys."""
     gone: StrOrPromise = ""
@@ -41,7 +42,7 @@ class SteeredAdmin(LookOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         return [*(self._verb_url(name, view) for name, view in self.verbs.items()), *super().get_urls()]
 
-    def _verb_url(self, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
+    def _verb_url(self, name: str, view: Callable[..., HttpResponseBase]) -> URLPattern:
         model = self.opts.model_name
         wrapped = self.admin_site.admin_view(partial(view, self))
         return path(f"<{self.key}:{model}_id>/{name}/", wrapped, name=f"django_durable_{model}_{name}")

@@ -17,7 +17,7 @@ from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunNotFoun
 from ..models import JournalEntry, Run
 from ..store.database import Database
 from . import verbs
-from .confirming import Question, ask, named, page
+from .confirming import Question, ask, named, once, page
 from .forms import EventForm, ForkForm, ReasonForm
 from .permissions import may
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event
@@ -47,7 +47,8 @@ def fork(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     run = _run(model_admin, request, run_id, RERUN.permission)
-    form = ForkForm(request.POST if "confirmed" in request.POST else None)
+    initial = {"from_step": request.POST.get("from_step", "")}
+    form = ForkForm(request.POST if "confirmed" in request.POST else None, initial=initial)
     if form.is_valid() and (new := _fork(form, run, request)) is not None:
         model_admin.message_user(request, _("This run was forked from %s.") % run.pk, messages.SUCCESS)
         return HttpResponseRedirect(run_url(model_admin, new))
@@ -92,7 +93,7 @@ def _steer(verb: RunVerb, model_admin: Any, request: HttpRequest, run_id: UUID) 
     if not form.is_valid():
         question = Question(verb, [run], form, back=run_url(model_admin, run), hidden={})
         return ask(model_admin, request, question)
-    carry_out(verb, [run.pk], model_admin, request, form.cleaned_data["reason"])
+    carry_out(once(verb, request), [run.pk], model_admin, request, form.cleaned_data["reason"])
     return HttpResponseRedirect(run_url(model_admin, run))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 # Control characters, halves of characters (which no response can encode), line separators, bidi overrides.
 _DECEPTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_DIGITS = re.compile("([0-9]{1,18})")
 
 
 def visible(text: str) -> str:
@@ -21,6 +23,12 @@ def cut(text: str, most: int) -> str:
 def cut_front(text: str, most: int) -> str:
     """The end of the text: in a traceback the last lines matter."""
     return text if len(text) <= most else f"…{text[-most:]}"
+
+
+def natural(text: str) -> list[tuple[str, int]]:
+    """What to sort by so that 10 comes after 9."""
+    parts = _DIGITS.split(text)
+    return [(word, int(number or 0)) for word, number in zip_longest(parts[::2], parts[1::2], fillvalue="")]
 
 
 def _spelled_out(match: re.Match[str]) -> str:

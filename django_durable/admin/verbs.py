@@ -45,6 +45,13 @@ class RunVerb:
     act: Callable[..., object]
     locks_parents: bool = False
     """Whether ``act`` does, which has to come before our own locks."""
+    is_told_by_row: bool = True
+    """Whether a run's own row says if it is eligible."""
+
+    @property
+    def of_its_row(self) -> Q:
+        """As much of ``eligible`` as can be asked of each of very many runs."""
+        return self.eligible if self.is_told_by_row else Q()
 
     def perform(self, run_ids: Iterable[UUID], *, user: AbstractBaseUser, reason: str) -> int:
         """Do it to those that are still eligible; to how many it was done. Audit and LogEntry come with it.
@@ -164,4 +171,5 @@ RERUN = RunVerb(
     eligible=Q(pk__in=Payload.objects.filter(kind=PayloadKind.INPUT).values("run_id")),
     happened=Q(),
     act=verbs.rerun_runs,
+    is_told_by_row=False,
 )

@@ -62,14 +62,17 @@ def test_a_resume_locks_the_parent_first_as_a_cancellation_does(boss: Client) ->
     assert Run.objects.get(pk=child.pk).status == Status.QUEUED
 
 
-@pytest.mark.parametrize("verb", ["disable", "fire", "backfill"])
+@pytest.mark.parametrize("verb", ["disable", "fire", "backfill", "edit"])
 def test_a_held_schedule_is_told_and_nothing_is_done(boss: Client, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
     schedule = make_schedule(input='{"number": 4}')
     window = {"since": "2024-01-01T00:00", "until": "2024-01-02T23:00", "limit": "5"}
+    window["counted"] = "2024-01-01T00:00:00+00:00 2024-01-02T23:00:00+00:00 5 2"
+    edited = {"name": "daily", "expression": "0 7 * * *", "timezone": "UTC", "overlap": "skip", "catch_up": "all"}
     url = reverse(f"admin:django_durable_schedule_{verb}", args=[schedule.pk])
     with holding(schedule):
-        answer = boss.post(url, {"confirmed": "1", **window}, follow=True)
+        answer = boss.post(url, {"confirmed": "1", "jitter": "0", **edited, **window}, follow=True)
     assert answer.status_code == 200
     assert "Schedule app.doubling: daily is held by another transaction" in text_of(answer)
-    assert Schedule.objects.get().enabled and not Run.objects.exists() and not Audit.objects.exists()
+    assert Schedule.objects.get().enabled and Schedule.objects.get().expression == "0 6 * * *"
+    assert not Run.objects.exists() and not Audit.objects.exists()

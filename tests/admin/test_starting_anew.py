@@ -96,3 +96,13 @@ def test_the_page_of_a_run_without_input_says_so(boss: Client) -> None:
     assert "Its input is gone" in text_of(asked)
     assert "0 runs were started anew." in text_of(boss.post(verb_url(run, "rerun"), follow=True))
     assert boss.get(list_url()).status_code == 200
+
+
+def test_the_button_that_is_answered_twice_starts_it_once(boss: Client) -> None:
+    done = doubling.enqueue(4)
+    run_until_idle()
+    asked = boss.post(verb_url(done.run, "rerun"))
+    data = {**dict(asked.context["hidden"]), "confirmed": "1"}
+    for _ in range(2):
+        assert "1 run was started anew." in text_of(boss.post(verb_url(done.run, "rerun"), data, follow=True))
+    assert Run.objects.count() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_durable import get_run
-from django_durable.admin import actions
 from django_durable.core.journal.states import TERMINAL, Status
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle
+from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import list_url, run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_run
-from tests.app.workflows import failing, listening, parent, sleepy
+from tests.app.workflows import doubling, failing, listening, parent, sleepy
+from tests.store.parallel import Threads
+from tests.store.parallel import answer as answer_of
 
 
 def confirm(client: Client, run: Any, verb: str, **data: str) -> str:
@@ -202,17 +205,6 @@ def test_runs_that_ended_in_between_are_left_alone(boss: Client) -> None:
     assert Audit.objects.filter(reason="late").get().run_id == runs[1].pk
 
 
-def test_all_that_match_means_those_that_the_page_named(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "ACTION_MOST", 3)
-    runs = sorted((make_run("queued") for _ in range(5)), key=lambda run: run.pk)
-    asked = ask(boss, "cancel_selected", runs[:1], select_across="1")
-    assert "Cancel these 3 runs?" in text_of(asked)
-    assert "There are more. These are the newest 3" in text_of(asked)
-    make_run("queued")
-    answer(boss, asked, "")
-    assert {run.pk for run in Run.objects.filter(status="cancelled")} == {run.pk for run in runs[2:]}
-
-
 def test_a_reason_that_is_too_long_asks_again_about_the_same_runs(boss: Client) -> None:
     runs = [make_run("queued") for _ in range(3)]
     asked = ask(boss, "cancel_selected", runs[:2])
@@ -244,3 +236,64 @@ def test_many_runs_are_done_in_batches(boss: Client, monkeypatch: pytest.MonkeyP
     assert "5 runs go on." in text_of(answer(boss, ask(boss, "resume_selected", runs), ""))
     assert LogEntry.objects.count() == 5
     assert get_run(runs[0].pk).status == Status.QUEUED
+
+
+# --- an answer that comes twice --------------------------------------------------------------
+
+
+def answer_again(client: Client, asked: Any, **more: str) -> Any:
+    """Sends all that the form has."""
+    fields = {field.name: field.value() for field in asked.context["form"] if field.value() is not None}
+    data = {**dict(asked.context["hidden"]), **fields, "confirmed": "1", **more}
+    return client.post(list_url(), data, follow=True)
+
+
+def test_an_answer_that_comes_twice_starts_each_run_once(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_durable.admin.confirming.AT_ONCE", 2)
+    runs = [doubling.enqueue(number).run for number in range(3)]
+    before = ask(boss, "rerun_selected", runs[:1])
+    asked = ask(boss, "rerun_selected", runs)
+    for _ in range(2):
+        assert "3 runs were started anew." in text_of(answer_again(boss, asked, reason="mended"))
+    assert Run.objects.count() == 6
+    assert LogEntry.objects.count() == 3 and Audit.objects.filter(verb="rerun").count() == 6
+    # A question of before was about a run that has its new one by now.
+    answer_again(boss, before)
+    assert Run.objects.count() == 6
+    answer_again(boss, ask(boss, "rerun_selected", runs[:1]))
+    assert Run.objects.count() == 7
+
+
+def test_what_another_person_did_meanwhile_is_no_answer(boss: Client, person: Person) -> None:
+    run = doubling.enqueue(1).run
+    asked = ask(boss, "rerun_selected", [run])
+    other = person(*LOOK, "rerun_run", name="bob")
+    answer_again(other, ask(other, "rerun_selected", [run]))
+    answer_again(boss, asked)
+    assert Run.objects.count() == 3
+
+
+@pytest.mark.parametrize("mark", ["", "x", "-1", "9" * 40, "²"])
+def test_a_forged_mark_is_none(boss: Client, mark: str) -> None:
+    run = doubling.enqueue(1).run
+    for _ in range(2):
+        answer_again(boss, ask(boss, "rerun_selected", [run]), asked_after=mark)
+    assert Run.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_clicks_at_once_start_it_once(boss: Client) -> None:
+    run = doubling.enqueue(1).run
+    asked = ask(boss, "rerun_selected", [run])
+    with Threads() as threads:
+        barrier = threading.Barrier(2)
+
+        def click() -> Any:
+            client = Client()
+            client.cookies = boss.cookies
+            barrier.wait(10)
+            return answer_again(client, asked)
+
+        clicks = [threads.start(click) for _ in range(2)]
+        assert {answer_of(one).status_code for one in clicks} == {200}
+    assert Run.objects.count() == 2

@@ -4,16 +4,21 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from django_durable.admin import workers
 from django_durable.conf import durable_settings
+from django_durable.models import Worker
+from tests.admin.conftest import Person
 from tests.admin.pages import text_of
-from tests.admin.world import make_worker
+from tests.admin.world import make_run, make_worker
 
 LIST = "admin:django_durable_worker_changelist"
+PAGE = "admin:django_durable_worker_change"
 
 
 @pytest.mark.parametrize(
@@ -29,10 +34,58 @@ def test_a_line_says_whether_it_lives(boss: Client, beats: int, stopped: bool, s
         assert part in text
 
 
-def test_its_page_names_the_workflows(boss: Client) -> None:
-    worker = make_worker(workflows=["app.doubling", "shop.fulfil_order"])
-    text = text_of(boss.get(reverse("admin:django_durable_worker_change", args=[worker.pk])))
-    assert "shop.fulfil_order" in text
+def page_of(client: Client, worker: Worker) -> HttpResponse:
+    response: HttpResponse = client.get(reverse(PAGE, args=[worker.pk]))
+    return response
+
+
+def test_its_page_says_what_it_is_serves_and_knows(boss: Client) -> None:
+    worker = make_worker(host="mill", workflows=["shop.fulfil_order", "app.doubling"], version="2.1", is_isolated=True)
+    page = page_of(boss, worker)
+    text = text_of(page)
+    for part in ("mill:7", "alive", "It is alive", "Slots 32", "Version 2.1", "Kind isolated", "Queues default",
+                 "app.doubling shop.fulfil_order", "What it works on Nothing."):  # fmt: skip
+        assert part in text
+    assert 'aria-current="page">Workers' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("beats", "stopped", "says"), [(4, False, "did not stop in order"), (1, True, "stopped in order")]
+)
+def test_its_page_says_how_it_ended(boss: Client, beats: int, stopped: bool, says: str) -> None:
+    last = timezone.now() - timedelta(seconds=beats * durable_settings().HEARTBEAT_SECONDS)
+    worker = make_worker(heartbeat_at=last, stopped_at=last if stopped else None)
+    assert says in text_of(page_of(boss, worker))
+
+
+def test_its_page_names_what_it_works_on(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "RUNS_SHOWN", 3)
+    worker = make_worker()
+    held = [make_run("running", leased_by=worker.pk) for _ in range(4)]
+    others = [make_run("running"), make_run("waiting")]
+    client = person("view_worker", "view_run")
+    with CaptureQueriesContext(connection) as queries:
+        page = page_of(client, worker).content.decode()
+    assert [str(run.pk) in page for run in held] == [True, True, True, False]
+    assert not any(str(run.pk) in page for run in others)
+    assert "There are more" in page
+    assert len(queries) <= 8
+    assert str(held[0].pk) not in page_of(person("view_worker", name="warden"), worker).content.decode()
+
+
+def test_a_worker_that_is_gone_leads_to_the_list(boss: Client) -> None:
+    worker = make_worker()
+    Worker.objects.all().delete()
+    for key in (worker.pk, "nonsense"):
+        response = boss.get(reverse(PAGE, args=[key]), follow=True)
+        assert response.redirect_chain == [(reverse(LIST), 302)]
+        assert "There is no worker" in text_of(response)
+
+
+def test_only_so_many_names_are_listed(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "NAMES_SHOWN", 2)
+    text = text_of(page_of(boss, make_worker(workflows=["c", "b", "a"])))
+    assert "Workflows a b There are more" in text
 
 
 def test_the_number_of_queries_does_not_grow(boss: Client) -> None:

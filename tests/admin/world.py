@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.utils import timezone
 
+from django_durable.admin.finding import least_id
 from django_durable.core.ids import uuid7
+from django_durable.core.journal.log import fit_message
 from django_durable.core.payloads.codec import encode
-from django_durable.models import Audit, Event, Fire, JournalEntry, Payload, Run, Schedule, Tag, Worker
+from django_durable.models import (
+    Audit,
+    ClaimRecord,
+    Event,
+    Fire,
+    JournalEntry,
+    LogLine,
+    Payload,
+    Run,
+    Schedule,
+    Tag,
+    Worker,
+)
 
 
 def make_run(status: str = "queued", **more: object) -> Run:
@@ -34,10 +48,24 @@ def make_run(status: str = "queued", **more: object) -> Run:
     return run
 
 
+def make_old(status: str, ago: timedelta, **more: object) -> Run:
+    """A run whose id says that it was created so long ago."""
+    run = make_run(status, **more)
+    run_id = UUID(int=least_id(timezone.now() - ago).int | run.pk.int & ((1 << 76) - 1))
+    Run.objects.filter(pk=run.pk).update(id=run_id, root_id=run_id)
+    found: Run = Run.objects.get(pk=run_id)
+    return found
+
+
 def make_entry(run: Run, path: str, seq: int = 1, **more: object) -> None:
     now = timezone.now()
     columns = {"kind": "step", "status": "succeeded", "attempts": 1, "started_at": now, "finished_at": now, **more}
     JournalEntry.objects.create(run=run, path=path, seq=seq, token=uuid4(), **columns)
+
+
+def make_line(run: Run, message: str, number: int = 1, level: int = 20, **more: object) -> None:
+    columns = {"at": timezone.now(), "place": number, **more}
+    LogLine.objects.create(run=run, number=number, level=level, message=fit_message(message), **columns)
 
 
 def make_schedule(**more: object) -> Schedule:
@@ -79,10 +107,13 @@ def make_full_run(text: str, status: str = "failed") -> Run:
     Audit.objects.create(
         workflow=name, schedule=name, verb=text[:20], actor=text[:150], reason=text, status_before=text[:10]
     )
+    make_line(run, text, scope=name)
     Tag.objects.create(run=run, name=name)
     schedule = make_schedule(workflow=name, name=name, expression=name, timezone=text[:64], problem=text)
     Fire.objects.create(
         schedule=schedule, scheduled_for=timezone.now(), fired_at=timezone.now(), run_id=run.pk, outcome="started"
     )
-    make_worker(host=name, queues=[text[:100]], workflows=[name], version=text[:64])
+    worker = make_worker(host=name, queues=[text[:100]], workflows=[name], version=text[:64])
+    Run.objects.filter(pk=run.pk).update(claims=2, started_at=timezone.now(), started_by=worker.pk)
+    ClaimRecord.objects.create(run_id=run.pk, place=2, number=2, worker_id=worker.pk, claimed_at=timezone.now())
     return run

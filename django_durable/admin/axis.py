@@ -1,0 +1,193 @@
+"""The time axis of a timeline: real, but for long idle times, which are drawn short and marked as such.
+
+A sleep of three days between steps of 20 ms would leave nothing of the steps. So where the longest idle times together
+are several times as long as all the rest, each of them gets a bounded share of the axis.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from django.utils.translation import gettext
+
+GAPS_MOST = 24
+"""Idle times that are drawn short: more of them than that are as regular as a scale."""
+WORTH = 3.0
+"""They are, where all of them together are so many times as long as the rest."""
+SHARE = 3
+"""All of them together take one part of the width where what is drawn to scale takes so many."""
+LEAST = 0.001
+"""Seconds: the shortest axis."""
+NEVER = 1e-7
+"""Seconds: less than anything lasts that the database knows of."""
+CHARACTER = 2.0
+"""Per cent that a character of a label takes, on a narrow screen."""
+TICKS_WANTED = 6
+
+_MS, _S, _MIN, _H, _D = 0.001, 1.0, 60.0, 3_600.0, 86_400.0
+_NICE = (
+    *(number * _MS for number in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+    *(number * _S for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _MIN for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _H for number in (1, 2, 3, 6, 12)),
+    *(number * _D for number in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)),
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Gap:
+    """An idle time that is drawn short: where, in per cent, and how long it was."""
+
+    x: float
+    width: float
+    label: str
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether its label fits in."""
+        return self.width >= len(self.label) * CHARACTER
+
+
+@dataclass(slots=True, frozen=True)
+class Tick:
+    x: float
+    label: str
+
+    @property
+    def anchor(self) -> str:
+        """Which end of the label is at ``x``: none may stick out."""
+        return "start" if self.x < self._half else "end" if self.x > 100 - self._half else "middle"
+
+    @property
+    def left(self) -> float:
+        return {"start": self.x, "middle": self.x - self._half, "end": self.x - 2 * self._half}[self.anchor]
+
+    @property
+    def right(self) -> float:
+        return self.left + 2 * self._half
+
+    @property
+    def _half(self) -> float:
+        return len(self.label) * CHARACTER / 2
+
+
+@dataclass(slots=True)
+class Axis:
+    """Instants as per cent of the width. ``work`` are the times in which something was done, ``edges`` the instants at
+    which something began or ended: they part the idle times."""
+
+    start: datetime
+    end: datetime
+    work: Sequence[tuple[datetime, datetime]]
+    edges: Iterable[datetime] = ()
+    gaps: list[Gap] = field(init=False)
+    ticks: list[Tick] = field(init=False)
+    _froms: list[float] = field(init=False)
+    """Seconds at which pieces begin, that are drawn to one scale each; with ``_xs``, where these begin."""
+    _xs: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        total = max(self._seconds(self.end), LEAST)
+        gaps, cap = _short(self._idle(total), total)
+        self._froms, self._xs = [0.0], [0.0]
+        drawn = 0.0
+        for start, end in gaps:
+            drawn += start - self._froms[-1]
+            self._add(start, drawn)
+            drawn += cap
+            self._add(end, drawn)
+        length = drawn + total - self._froms[-1]
+        self._add(total, length)
+        self._xs = [x / length * 100 for x in self._xs]
+        self.gaps = [Gap(self._x(start), self._x(end) - self._x(start), spelled(end - start)) for start, end in gaps]
+        self.ticks = self._ticks(gaps, total, length)
+
+    def at(self, when: datetime) -> float:
+        """Where the instant is, from 0 to 100."""
+        return self._x(self._seconds(when))
+
+    def _seconds(self, when: datetime) -> float:
+        return (when - self.start).total_seconds()
+
+    def _x(self, seconds: float) -> float:
+        piece = min(max(bisect_right(self._froms, seconds) - 1, 0), len(self._froms) - 2)
+        start, end, x = self._froms[piece], self._froms[piece + 1], self._xs[piece]
+        share = (seconds - start) / (end - start) if end > start else 0.0
+        return x + min(max(share, 0.0), 1.0) * (self._xs[piece + 1] - x)
+
+    def _add(self, seconds: float, x: float) -> None:
+        self._froms.append(seconds)
+        self._xs.append(x)
+
+    def _idle(self, total: float) -> list[tuple[float, float]]:
+        """The times between the start and the end of the axis in which nothing was done, and nothing else happened."""
+        if not self.work:
+            return []
+        spans = sorted((self._seconds(start), self._seconds(end)) for start, end in self.work)
+        edges = sorted({self._seconds(edge) for edge in self.edges})
+        idle: list[tuple[float, float]] = []
+        reached = 0.0
+        for start, end in (*spans, (total, total)):
+            if start > reached:
+                inside = edges[bisect_right(edges, reached) : bisect_left(edges, start)]
+                idle += pairwise([reached, *inside, start])
+            reached = max(reached, end)
+        return idle
+
+    def _ticks(self, gaps: Sequence[tuple[float, float]], total: float, length: float) -> list[Tick]:
+        """Before and after a gap they count from its end: what is in between is drawn to scale."""
+        step = next((step for step in _NICE if step >= length / TICKS_WANTED), _NICE[-1])
+        ticks: list[Tick] = []
+        starts, ends = [0.0, *(end for _, end in gaps)], [*(start for start, _ in gaps), total]
+        for start, end in zip(starts, ends, strict=True):
+            for number in range(int((end - start) / step) + 1):
+                seconds = start + number * step
+                text = spelled(number * step) if number else spelled(seconds) if seconds else "0"
+                x = self._x(seconds)
+                tick = Tick(x, f"+{text}" if start and number else text)
+                if not ticks or tick.left >= ticks[-1].right + CHARACTER:
+                    ticks.append(tick)
+        return ticks
+
+
+def _short(idle: list[tuple[float, float]], total: float) -> tuple[list[tuple[float, float]], float]:
+    """Which idle times are drawn short, and as long as how many seconds."""
+    longest = sorted(idle, key=lambda gap: gap[0] - gap[1])[:GAPS_MOST]
+    left_out = sum(end - start for start, end in longest)
+    rest = total - left_out
+    if rest < NEVER or left_out < WORTH * rest:
+        return [], 0.0
+    # The shortest ones may be as good as nothing: they stay, and do not make the others narrower.
+    while longest:
+        visible = total - sum(end - start for start, end in longest)
+        cap = visible / (len(longest) * SHARE)
+        if longest[-1][1] - longest[-1][0] > 2 * cap:
+            return sorted(longest), cap
+        longest.pop()
+    return [], 0.0
+
+
+def spelled(seconds: float) -> str:
+    """A length of time in its two largest units, without those that are nought."""
+    if seconds < 1:
+        return gettext("%d ms") % round(seconds * 1_000)
+    if seconds < _MIN:
+        return f"{seconds:.3g} {gettext('s')}"
+    units = ((_D, gettext("d")), (_H, gettext("h")), (_MIN, gettext("min")), (_S, gettext("s")))
+    whole = round(seconds)
+    parts: list[str] = []
+    for size, unit in units:
+        number, whole = divmod(whole, int(size))
+        if number or parts:
+            parts.append(f"{number} {unit}" if number else "")
+        if len(parts) == 2:
+            break
+    return " ".join(part for part in parts if part)

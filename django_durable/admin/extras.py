@@ -1,0 +1,104 @@
+"""What a line of the list shows from other tables, read for the whole page at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, CharField, Exists, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Cast, Concat, Left
+from django.utils.html import format_html
+from django.utils.translation import gettext
+
+from ..client.listing import EXCERPT
+from ..core.journal.states import EntryStatus, PayloadKind, Status
+from ..models import JournalEntry, Payload, Run, Tag, Worker
+from ..store.database import Database
+from . import cells
+from .payloads import seen
+
+LONG = 500
+"""Entries of a journal that is not looked through for a line of a list."""
+STEP_SHOWN, HOST_SHOWN = 40, 40
+OVER = frozenset({EntryStatus.SUCCEEDED, EntryStatus.FAILED, EntryStatus.ABANDONED})
+
+
+@dataclass(slots=True)
+class Extras:
+    progress: str = ""
+    tags: list[str] = field(default_factory=list)
+    step: str = ""
+    worker: str = ""
+
+
+def extras_of(runs: Sequence[Run]) -> dict[UUID, Extras]:
+    """In one query, of as many parts as there are tables."""
+    extras = {run.pk: Extras(step=_awaited(run), worker=_unknown(run)) for run in runs}
+    by_id = {run.pk: run for run in runs}
+    for run_id, what, text in _read(runs) if runs else []:
+        match what:
+            case "tag":
+                extras[run_id].tags.append(text)
+            case "progress" if len(text) <= EXCERPT:
+                extras[run_id].progress = cells.progress(seen(by_id[run_id], "progress", text), with_words=True)
+            case "step" if text:
+                extras[run_id].step = _latest(text)
+            case "worker" if text:
+                extras[run_id].worker = cells.name(text, HOST_SHOWN)
+    for one in extras.values():
+        one.tags.sort()
+    return extras
+
+
+def _read(runs: Sequence[Run]) -> QuerySet[Any, Any]:
+    alias = Database().alias
+    ids = [run.pk for run in runs]
+    held = Run.objects.using(alias).filter(pk__in=[run.pk for run in runs if run.status == Status.RUNNING])
+    said = Payload.objects.using(alias).filter(run_id__in=ids, kind=PayloadKind.PROGRESS)
+    tags = Tag.objects.using(alias).filter(run_id__in=ids)
+    parts = [
+        _part(tags.annotate(text=Cast("name", CharField())), "run_id", "tag"),
+        _part(said.annotate(text=Left("data", EXCERPT + 1)), "run_id", "progress"),
+        _part(held.annotate(text=_newest_entry()), "pk", "step"),
+        _part(held.annotate(text=_holder()), "pk", "worker"),
+    ]
+    return parts[0].union(*parts[1:], all=True)
+
+
+def _part(rows: QuerySet[Any], key: str, what: str) -> QuerySet[Any, Any]:
+    found: QuerySet[Any, Any] = rows.annotate(what=Value(what, CharField())).values_list(key, "what", "text")
+    return found
+
+
+def _newest_entry() -> Case:
+    """Status and path of what a run has journaled last; nothing where that is to be looked for among very many."""
+    journal = JournalEntry.objects.filter(run_id=OuterRef("pk")).order_by()
+    newest = journal.order_by("-seq").annotate(text=Concat("status", Value(":"), "path")).values("text")[:1]
+    return Case(When(Exists(journal[LONG : LONG + 1]), then=Value("")), default=Subquery(newest))
+
+
+def _holder() -> Subquery:
+    workers = Worker.objects.filter(pk=OuterRef("leased_by"))
+    return Subquery(workers.annotate(text=Concat("host", Value(":"), Cast("pid", CharField()))).values("text")[:1])
+
+
+def _latest(text: str) -> str:
+    """What is journaled of a step that succeeded is its end: the run has come to whatever is after it."""
+    status, _, path = text.partition(":")
+    shown = cells.name(path, STEP_SHOWN)
+    return format_html(gettext("after {}"), shown) if status in OVER else shown
+
+
+def _awaited(run: Run) -> str:
+    """Its row says what a waiting run waits on."""
+    if run.status != Status.WAITING:
+        return ""
+    what, _, path = run.waiting_on.partition(":")
+    return gettext("the whole run, again") if (what, path) == ("retry", "run") else cells.name(path or what, STEP_SHOWN)
+
+
+def _unknown(run: Run) -> str:
+    """A worker that has told nothing of itself by its id."""
+    return cells.short_id(run.leased_by) if run.leased_by else ""

@@ -1,0 +1,205 @@
+"""The overview: what is wrong, first and in words; then queues, workers, and what happened lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.urls import URLPattern, path
+from django.utils.formats import number_format
+from django.utils.html import format_html
+from django.utils.timezone import get_current_timezone_name, localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from ..client.holding import held_by, holds
+from ..client.listing import heard_of_since
+from ..client.standing import Bounded, QueueStanding, Standing, standing
+from ..client.statistics import Counts, by_queue, series
+from ..core import clock
+from ..core.journal.states import Status
+from ..models import Hold, Worker
+from ..workflows.registry import workflows
+from . import cells
+from .chart import chart
+from .confirming import page
+from .fragments import ago, fragment
+from .holding import HOLD, button
+from .needs import needs_of, runs_url
+from .permissions import may, may_look
+from .tabs import address_of
+from .workers import LABELS, names_of, state_of
+
+EVERY, CHARTS_EVERY = 5, 30
+"""Seconds. What the charts are drawn of is counted by the minute, and a day of it is many rows."""
+RECENT = timedelta(minutes=5)
+SILENT_SHOWN = timedelta(hours=1)
+"""So long a worker that died is told of: a day of deployments leaves dozens."""
+QUEUES_SHOWN, WORKERS_SHOWN = 100, 100
+VERSION_SHOWN = 20
+TEMPLATES = "admin/django_durable/overview"
+
+
+# --- addresses -------------------------------------------------------------------------------
+
+
+def urls(model_admin: Any) -> list[URLPattern]:
+    """The overview's addresses, among those of the runs."""
+    views = {
+        "": ("django_durable_overview", show),
+        "fragment/": ("django_durable_overview_fragment", show_live),
+        "charts/": ("django_durable_overview_charts", show_charts),
+    }
+    return [
+        path(f"overview/{place}", model_admin.admin_site.admin_view(partial(view, model_admin)), name=name)
+        for place, (name, view) in views.items()
+    ]
+
+
+def show(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    return _refused(request) or page(model_admin, request, f"{TEMPLATES}/page.html", _("Overview"), {"tab": "overview"})
+
+
+def show_live(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    """What changes from one second to the next."""
+    request.current_app = model_admin.admin_site.name
+    return _refused(request) or fragment(request, f"{TEMPLATES}/live.html", live_context(request))
+
+
+def show_charts(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    return _refused(request) or fragment(request, f"{TEMPLATES}/charts.html", charts_context())
+
+
+def _refused(request: HttpRequest) -> HttpResponse | None:
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    if not may_look(request, "run"):
+        raise PermissionDenied
+    return None
+
+
+# --- what is shown ---------------------------------------------------------------------------
+
+
+def context_of(request: HttpRequest) -> dict[str, Any]:
+    """All of it, in a bounded number of bounded queries; nothing for those who may not look at runs, and nothing on a
+    site that has no runs: it has no addresses to ask again, nor to lead to."""
+    live_url = address_of(request, "django_durable_overview_fragment")
+    if not live_url or not may_look(request, "run"):
+        return {"may_look": False}
+    return {
+        "may_look": True,
+        "live_url": live_url,
+        "charts_url": address_of(request, "django_durable_overview_charts"),
+        "live_every": EVERY,
+        "charts_every": CHARTS_EVERY,
+        **live_context(request),
+        **charts_context(),
+    }
+
+
+def charts_context() -> dict[str, Any]:
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    return {
+        "zone": get_current_timezone_name(),
+        "charts": [
+            chart("durable-hour", _("The last hour, by the minute"), series(hour, 60)),
+            chart("durable-day", _("The last day, by fifteen minutes"), series(day, 96)),
+        ],
+    }
+
+
+def live_context(request: HttpRequest) -> dict[str, Any]:
+    midnight = localtime(clock.utcnow()).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = holds()
+    held = {hold.name: hold for hold in found if hold.kind == Hold.QUEUE}
+    stands = standing(failed_since=midnight, held=held_by(found))
+    heard = heard_of_since(stands.now - SILENT_SHOWN)
+    alive = [worker for worker in heard if state_of(worker, stands.now) == "alive"]
+    served = {str(queue) for worker in alive for queue in worker.queues}
+    # Where nobody is alive at all one sentence says so, and not one for each queue.
+    unserved = {name: queue.ready for name, queue in stands.queues.items() if alive and name not in served}
+    recent = by_queue(RECENT)
+    names = sorted({*stands.queues, *served, *recent, *held, *(each.options.queue for each in workflows().values())})
+    return {
+        "is_dead": not alive,
+        "last_heard": _last_heard(heard, stands.now) if may_look(request, "worker") else "",
+        "needs": needs_of(request, stands, unserved),
+        "queues": [
+            _queue_row(
+                request, name, stands, recent.get(name, Counts()), held.get(name), is_served=name in served or not alive
+            )
+            for name in names[:QUEUES_SHOWN]
+        ],
+        "may_hold": may(request, HOLD),
+        "queues_are_cut": len(names) > QUEUES_SHOWN,
+        "may_see_workers": may_look(request, "worker"),
+        "workers_url": address_of(request, "django_durable_worker_changelist"),
+        "workers": [_worker_row(request, worker, stands) for worker in heard[:WORKERS_SHOWN]],
+        "workers_are_cut": len(heard) > WORKERS_SHOWN,
+    }
+
+
+def _last_heard(heard: Sequence[Worker], now: datetime) -> str:
+    """Of a worker that is silent; those that stopped in order are told of nowhere but in their list."""
+    if not heard:
+        return ""
+    return format_html(_("{} was heard of last, {} ago."), cells.name(str(heard[0])), ago(heard[0].heartbeat_at, now))
+
+
+def _queue_row(
+    request: HttpRequest, name: str, stands: Standing, recent: Counts, hold: Hold | None, *, is_served: bool
+) -> dict[str, Any]:
+    queue = stands.queues.get(name) or QueueStanding()
+
+    def linked(count: Bounded, status: Status) -> tuple[str, str]:
+        return cells.bounded(count), runs_url(request, status=status, queue=name) if count else ""
+
+    return {
+        "name": cells.name(name),
+        "url": runs_url(request, queue=name),
+        # Without a worker there is no harm in it while there is nothing to do.
+        "pills": [
+            *([cells.pill("held", pgettext("queue", "held"))] if hold else []),
+            *([] if is_served else [cells.pill("unserved" if queue.ready else "idle", _("no worker"))]),
+        ],
+        "button": button(request, Hold.QUEUE, name, is_held=hold is not None, back="overview"),
+        "ready": linked(queue.ready, Status.QUEUED),
+        "oldest": ago(queue.oldest, stands.now) if queue.oldest else "",
+        "running": linked(queue.running, Status.RUNNING),
+        "waiting": linked(queue.waiting, Status.WAITING),
+        "scheduled": linked(queue.scheduled, Status.SCHEDULED),
+        **_rates(recent),
+    }
+
+
+def _rates(recent: Counts) -> Mapping[str, Any]:
+    """How many end in a minute, and how many of a hundred of those that came to their end by themselves fail."""
+    ended, through = recent.succeeded + recent.failed + recent.cancelled, recent.succeeded + recent.failed
+    rate = ended / (RECENT.total_seconds() / 60)
+    return {
+        "throughput": number_format(rate, decimal_pos=1 if 0 < rate < 100 else 0, force_grouping=True),
+        "failing": f"{number_format(100 * recent.failed / through, decimal_pos=1)} %" if through else "",
+        "is_failing": bool(recent.failed),
+    }
+
+
+def _worker_row(request: HttpRequest, worker: Worker, stands: Standing) -> dict[str, Any]:
+    state = state_of(worker, stands.now)
+    return {
+        "id": worker.pk,
+        "pill": cells.pill(state, LABELS[state]),
+        "url": address_of(request, "django_durable_worker_change", worker.pk),
+        "host": cells.name(worker.host),
+        "pid": worker.pid,
+        "is_isolated": worker.is_isolated,
+        "queues": names_of(worker.queues),
+        "used": stands.held[worker.pk],
+        "slots": worker.concurrency,
+        "heartbeat": ago(worker.heartbeat_at, stands.now),
+        "version": cells.name(worker.version, VERSION_SHOWN),
+    }

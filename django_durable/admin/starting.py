@@ -1,0 +1,124 @@
+"""Starting a run by hand: a form made from the workflow's signature. Off unless the project turns it on."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import Error
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.utils.timezone import get_current_timezone_name
+from django.utils.translation import gettext as _
+
+from ..client.starting import KeyRequest
+from ..client.starting import start as store
+from ..conf import durable_settings
+from ..core.kinds.sleeps import seconds_of
+from ..exceptions import InvalidInput, PayloadError
+from ..models import Run
+from ..store.auditing import Verb, audit
+from ..store.database import Database
+from ..workflows.definition import Workflow
+from ..workflows.options import StartOptions
+from ..workflows.registry import declared
+from . import cells
+from .confirming import page
+from .permissions import may, may_look
+from .start_form import StartForm
+from .steering import run_url
+from .tabs import address_of
+from .text import cut, visible
+from .verbs import write_down
+
+START = "start_run"
+"""The permission."""
+ERROR_SHOWN = 1_000
+FORM = "admin/django_durable/workflows/start.html"
+
+
+def may_start(request: HttpRequest) -> bool:
+    return durable_settings().ADMIN_START and may(request, START)
+
+
+def start_url(request: HttpRequest, workflow: str) -> str:
+    """Where the form is; nothing for those who may not start runs."""
+    if not may_start(request):
+        return ""
+    return f"{address_of(request, 'django_durable_workflows_start')}?{urlencode({'workflow': workflow})}"
+
+
+def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    """The form, and the run's page once it has been started."""
+    request.current_app = model_admin.admin_site.name
+    if request.method not in ("GET", "HEAD", "POST"):
+        return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
+    if not may_look(request, "run") or not may_start(request):
+        raise PermissionDenied
+    workflow = declared().get(request.GET.get("workflow", ""))
+    if workflow is None:
+        raise Http404
+    form = StartForm(workflow, request.POST if request.method == "POST" else None)
+    if form.is_valid() and (started := _start(workflow, form, request)) is not None:
+        run, is_new = started
+        text = _("The run was started.") if is_new else _("No other run was started: this one was there already.")
+        model_admin.message_user(request, text, messages.SUCCESS if is_new else messages.WARNING)
+        return HttpResponseRedirect(run_url(model_admin, run))
+    context = {
+        "tab": "workflows",
+        "form": form,
+        "name": cells.name(workflow.name),
+        "about": visible(cut(workflow.__doc__.strip(), ERROR_SHOWN)) if workflow.__doc__ else "",
+        "zone": get_current_timezone_name(),
+        "back": address_of(request, "django_durable_workflows"),
+        "submit": _("Start the run"),
+    }
+    return page(model_admin, request, FORM, _("Start a run"), context)
+
+
+def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) -> tuple[Run, bool] | None:
+    """The run, and whether there was none before that its key, or its workflow, gives in its place; None where the
+    workflow or the database refused it, and the form says why."""
+    db, user = Database(), request.user
+    args, kwargs = form.given()
+    try:
+        with db.transaction():
+            new, run_id = _stored(workflow, StartOptions(**form.options()), args, kwargs)
+            is_new = run_id == new
+            run: Run = Run.objects.using(db.alias).get(pk=run_id)
+            reason = form.cleaned_data["reason"]
+            verb, before = ("start", "") if is_new else ("found", run.status)
+            audit(db, [(run.pk, before)], verb, Verb(user.get_username(), reason))
+            label = _("Start by hand") if is_new else _("Found by a start by hand")
+            write_down(user, [run], label, reason)  # type: ignore[arg-type]
+    except InvalidInput as error:
+        for problem in error.problems:
+            form.add_problem(_shown(problem))
+    except PayloadError as error:
+        form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {error.reason}"))
+    except Error:
+        raise
+    except Exception as error:
+        # Options that the workflow leaves no sense, a key that is taken, and what its concurrency_key may raise.
+        form.add_error(None, _shown(f"{type(error).__name__}: {error}"))
+    else:
+        return run, is_new
+    return None
+
+
+def _stored(
+    workflow: Workflow[Any, Any], options: StartOptions, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[UUID, UUID]:
+    """As ``enqueue``, which does not tell whether it has started one: the id that a new run would have, and its id."""
+    run, key = workflow.new_run(options, tuple(args), kwargs), None
+    if options.idempotency_key is not None:
+        ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
+        key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
+    [run_id] = store(workflow, [run], key)
+    return run.id, run_id
+
+
+def _shown(text: str) -> str:
+    return visible(cut(text, ERROR_SHOWN))

@@ -1,0 +1,111 @@
+"""What is wrong with runs, in the kinds that the overview tells of: what each of a kind meets, and where such stand.
+
+What is worked on is so little that all of it may be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.utils.timezone import localtime
+from django.utils.translation import gettext_lazy as _
+
+from ..client.listing import DUE_GRACE, LIMIT_MOST, MISSED_BEATS, overdue_leases, without_progress
+from ..conf import durable_settings
+from ..core import clock
+from ..core.journal.states import BlockReason, Status
+from ..models import Run, Worker
+from ..store.clock import DatabaseNow
+from ..store.database import Database
+from ..store.holding import NOTHING, Held, read_held
+from ..store.sql import troubles as sql
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+TODAY, LAPSED, STILL, OVERDUE, UNSERVED = "today", "lapsed", "still", sql.OVERDUE, sql.UNSERVED
+LABELS: dict[str, StrOrPromise] = {
+    TODAY: _("failed today"),
+    UNSERVED: _("no worker serves its queue"),
+    LAPSED: _("has lost its worker"),
+    STILL: _("nothing journaled for an hour"),
+    OVERDUE: _("due and not woken"),
+}
+REASON_LABELS: dict[str, StrOrPromise] = {
+    BlockReason.CRASHED: _("crashed"),
+    BlockReason.DIVERGED: _("diverged"),
+    BlockReason.UNDECODABLE: _("undecodable"),
+    BlockReason.UNKNOWN_WORKFLOW: _("unknown workflow"),
+}
+"""Why a run is blocked."""
+
+
+@dataclass(slots=True, frozen=True)
+class Moment:
+    """What the kinds depend on. ``now`` is the database's time; ``served``: the queues of the live workers.
+
+    ``overdue`` and ``unserved`` are the first ids of these kinds; ``is_cut``: there may be more.
+    """
+
+    now: datetime
+    held: Held = NOTHING
+    served: frozenset[str] = frozenset()
+    overdue: list[UUID] = field(default_factory=list)
+    unserved: list[UUID] = field(default_factory=list)
+    is_cut: bool = False
+
+
+def moment(kinds: Collection[str], most: int = 0, queue: str = "") -> Moment:
+    """At most two queries. ``most``: how many ids of a kind, of one queue or of all; 0: nobody asks for any."""
+    db = Database()
+    served = _served(db) if UNSERVED in kinds else frozenset()
+    first, *rows = db.rows(
+        sql.troubles(db.dialect, kinds if most else ()),
+        limit=most + 1,
+        late=DUE_GRACE,
+        served=db.dialect.list(served),
+        queue=queue,
+    )
+    now = db.dialect.read_instant(first[2])
+    assert now is not None  # noqa: S101  (for the type checker)
+    overdue, unserved = ([UUID(text) for what, text, _at in rows if what == kind] for kind in (OVERDUE, UNSERVED))
+    is_cut = max(len(overdue), len(unserved)) > most > 0 or any(what == sql.MORE for what, _text, _at in rows)
+    return Moment(now, read_held(first[1]), served, overdue, unserved, is_cut)
+
+
+def _served(db: Database) -> frozenset[str]:
+    said = DatabaseNow(MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
+    alive = Worker.objects.using(db.alias).filter(stopped_at=None, heartbeat_at__gte=said)
+    return frozenset(str(name) for queues in alive.values_list("queues", flat=True)[:LIMIT_MOST] for name in queues)
+
+
+# --- what each of a kind meets -------------------------------------------------------------------
+
+
+def failed_today() -> Q:
+    midnight = localtime(clock.utcnow()).replace(hour=0, minute=0, second=0, microsecond=0)
+    return Q(status=Status.FAILED, finished_at__gte=midnight)
+
+
+def meets(kind: str, at: Moment) -> Q:
+    """Of the other kinds."""
+    if kind == UNSERVED:
+        ready = Q(status=Status.QUEUED, suspect=False)
+        return ready & ~Q(queue__in=at.served) if at.served else ready
+    if kind == OVERDUE:
+        due = at.now - timedelta(seconds=DUE_GRACE)
+        asleep = Q(status__in=[Status.SCHEDULED, Status.WAITING], wake_at__isnull=False, wake_at__lt=due)
+        for column, names in (("queue", at.held.queues), ("workflow", at.held.workflows)):
+            asleep &= ~Q(**{f"{column}__in": names}) if names else Q()
+        return asleep
+    return Q(pk__in=worked_on(kind, at).values("pk"))
+
+
+def worked_on(kind: str, at: Moment) -> QuerySet[Run]:
+    """Of what is worked on: what has lost its worker, or makes no progress."""
+    return overdue_leases(at.now) if kind == LAPSED else without_progress(at.now)

@@ -1,0 +1,244 @@
+"""A run's timeline as its page draws it: a table whose rows have bars on one axis.
+
+The table says in words all that the bars show. A thick bar is work, a thin line a wait, a pale bar what holds others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..core.journal.states import LIVE, EntryStatus, Kind
+from ..models import Run
+from . import cells
+from . import waterfall_words as words
+from .axis import Axis
+from .journal import VALUE_EXCERPT, Listing, Span, Window
+from .payloads import excerpt_of, shown, shown_error
+from .text import visible
+from .timeline import Fold, Node, tree_of, walk
+from .waterfall_rows import Bar, Line, Rows
+from .whole_value import Addresses
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+DEPTH_MOST = 8
+BAR_LEAST = 0.4
+"""Per cent: a bar of nothing is still seen."""
+SETTLE = 20
+"""A picture of what goes on changes when a bar would grow by so manieth of the whole: not with every look at it."""
+SETTLED_FOR = (1, 5, 15, 60, 300, 900)
+"""Seconds that it stands still for."""
+
+
+@dataclass(slots=True)
+class Waterfall:
+    axis: Axis
+    rows: list[SafeString] = field(default_factory=list)
+    count: int = 0
+    following: str = ""
+    """The address of the entries that come next; empty: there are none."""
+
+
+@dataclass(slots=True, frozen=True)
+class Family:
+    """What else is drawn: the run's children by the paths of their entries, when events were sent, and by path the
+    attempts that were made again."""
+
+    children: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    events: tuple[datetime, ...] = ()
+    attempts: Mapping[str, list[Span]] = field(default_factory=dict)
+
+
+def settled(run: Run, now: datetime) -> datetime:
+    """The moment that a picture of the run shows as the present one."""
+    age = max((now - (run.started_at or run.created_at)).total_seconds(), 0.0)
+    step = next((step for step in SETTLED_FOR if step * SETTLE >= age), 3_600)
+    return now - timedelta(seconds=now.timestamp() % step)
+
+
+def waterfall_of(
+    run: Run,
+    entries: Listing,
+    around: Iterable[dict[str, Any]],
+    window: Window,
+    family: Family,
+    addresses: Addresses,
+    now: datetime,
+    *,
+    may_fork: bool = False,
+) -> Waterfall:
+    """``entries`` are those of the ``window``, ``around`` the scopes in which they lie and that are outside of it."""
+    nodes = tree_of(run, entries.rows, around, now, family.children)
+    is_cut = entries.is_cut
+    found = Waterfall(_axis_of(run, nodes, window, family, now, is_cut=is_cut), count=len(entries.rows))
+    draw, rows = _Drawing(run, found.axis, family, addresses, now), Rows(may_fork)
+    if window.is_all:
+        found.rows.append(rows.write(draw.run_itself()))
+    found.rows += [rows.write(line) for line in draw.lines(nodes, window.inside)]
+    if is_cut:
+        found.following = _address(window, **{"from": entries.rows[-1]["seq"] + 1})
+    return found
+
+
+def _address(window: Window, **more: Any) -> str:
+    inside = {"in": window.inside} if window.inside else {}
+    return f"?{urlencode({**inside, **more})}#durable-timeline"
+
+
+def _axis_of(run: Run, nodes: list[Node], window: Window, family: Family, now: datetime, *, is_cut: bool) -> Axis:
+    """From the first to the last of what is shown: what comes after the listed entries is not idle, but elsewhere."""
+    every = list(_every(nodes))
+    starts = [node.start for node in every if node.start]
+    ends = [end for node in every for end in (node.end, _planned(run, node)) if end]
+    if window.is_all:
+        starts.append(run.created_at)
+        ends += [] if is_cut else [run.finished_at or now, *family.events]
+    start = min(starts, default=now)
+    end = max(ends, default=start)
+    work = [(node.start, node.end) for node in every if node.is_work and node.start and node.end]
+    for node in every:
+        # A worker said when they were, and the database all else: its clock may be another.
+        work += [(_within(start, a, end), _within(start, b, end)) for a, b in family.attempts.get(node.path, ())]
+    return Axis(start, end, work, [*starts, *ends])
+
+
+def _within(first: datetime, moment: datetime, last: datetime) -> datetime:
+    return min(max(moment, first), last)
+
+
+def _every(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from _every(node.children)
+
+
+def _planned(run: Run, node: Node) -> datetime | None:
+    """Until when it waits, where the run will come back to it."""
+    is_waiting = node.status in (EntryStatus.WAITING, EntryStatus.RETRYING)
+    return node.entry["wake_at"] if node.entry and is_waiting and run.status in LIVE else None
+
+
+@dataclass(slots=True, frozen=True)
+class _Drawing:
+    run: Run
+    axis: Axis
+    family: Family
+    addresses: Addresses
+    now: datetime
+
+    def lines(self, nodes: list[Node], unfolded: str) -> Iterator[Line]:
+        for depth, node in walk(nodes, unfolded):
+            depth = min(depth, DEPTH_MOST)
+            yield self._fold(node, depth) if isinstance(node, Fold) else self._node(node, depth)
+
+    def run_itself(self) -> Line:
+        run, over = self.run, self.run.finished_at or self.now
+        bars = self._bars("wait", run.created_at, run.started_at or over)
+        if run.started_at:
+            bars += self._bars("scope", run.started_at, over)
+        marks = [self.axis.at(sent) for sent in self.family.events if sent <= self.axis.end]
+        return Line(
+            gettext("the run"),
+            0,
+            bars,
+            marks,
+            started=cells.moment(run.created_at),
+            duration=cells.duration(run.created_at, over),
+        )
+
+    def _node(self, node: Node, depth: int) -> Line:
+        label = words.label(node)
+        line = Line(
+            visible(label),
+            depth,
+            self._bars_of(node),
+            above=visible(node.path.removesuffix(node.label)),
+            fork_from=node.path if words.may_be_sent(node.path) else "",
+            started=words.clock(node.start, self.axis.start),
+            duration=cells.duration(node.start, node.end),
+        )
+        if node.children or (node.entry and node.is_scope):
+            line.closer = f"?{urlencode({'in': node.path})}#durable-timeline"
+        elif node.entry:
+            line.closer = f"?{urlencode({'from': node.entry['seq'], 'near': 1})}#durable-timeline"
+        if node.is_winner:
+            line.state = cells.pill("succeeded", _("winner"))
+        if node.entry:
+            self._tell(line, node.entry)
+        return line
+
+    def _tell(self, line: Line, row: Mapping[str, Any]) -> None:
+        line.seq, line.kind, line.attempts = row["seq"], words.kind(row), row["attempts"]
+        line.state = cells.pill(row["status"], words.LABELS.get(row["status"], row["status"]))
+        if (child := self.family.children.get(row["path"])) is not None:
+            line.child_url = self.addresses.of_run(child["pk"])
+            line.child_pills = child["pills"]
+        if row["status"] in (EntryStatus.WAITING, EntryStatus.RETRYING):
+            line.waits = words.waits(row)
+        if row["finished_at"] is None:
+            line.duration = ""
+        if "error_text" in row:
+            more = self.addresses.of("failure", path=row["path"])
+            line.error = shown_error(self.run, excerpt_of(row, "error"), more, VALUE_EXCERPT)
+        if row["kind"] == Kind.MAP:
+            line.note = words.items(row)
+        elif "value_text" in row and words.is_result(row):
+            more = self.addresses.of("value", path=row["path"])
+            line.value = shown(self.run, "value", excerpt_of(row, "value"), more, VALUE_EXCERPT)
+
+    def _fold(self, fold: Fold, depth: int) -> Line:
+        starts = [node.start for node in fold.nodes if node.start]
+        ends = [node.end for node in fold.nodes if node.end]
+        counted = Counter(words.worst(node) for node in fold.nodes)
+        told = [f"{count} {words.LABELS.get(status, status)}" for status, count in counted.most_common()]
+        start, end = min(starts, default=None), max(ends, default=None)
+        return Line(
+            gettext("%(count)d more: %(told)s") % {"count": len(fold.nodes), "told": ", ".join(told)},
+            depth,
+            self._bars("scope", start, end),
+            started=words.clock(start, self.axis.start),
+            duration=cells.duration(start, end),
+            closer=f"?{urlencode({'in': fold.scope})}#durable-timeline",
+        )
+
+    # --- bars ----------------------------------------------------------------------------------
+
+    def _bars_of(self, node: Node) -> list[Bar]:
+        if node.is_scope:
+            return self._bars("scope", node.start, node.end)
+        row = node.entry or {}
+        what = "undo" if node.kind == Kind.UNDO else node.status
+        if node.is_work:
+            return self._bars(what, node.start, node.end)
+        bars = self._bars("wait", node.start, node.end)
+        if row["attempts"] >= 1 and node.kind in (Kind.STEP, Kind.UNDO):
+            # The journal keeps when the first one began and the last one ended; the log knows of those between.
+            kept = self.family.attempts.get(node.path)
+            for start, end in kept or ():
+                bars += self._bars("failed", start, end)
+            bars += [] if kept else self._bars("failed", node.start, node.start)
+            bars += self._bars(what, node.end, node.end) if row["finished_at"] is not None else []
+        elif node.status == EntryStatus.FAILED:
+            bars += self._bars("failed", node.end, node.end)
+        planned = _planned(self.run, node)
+        # What happened since the moment of the picture is drawn where it was, and before what is still to come.
+        since = max(self.now, node.end or self.now)
+        if planned is not None and planned > since:
+            bars += self._bars("planned", since, planned)
+        return bars
+
+    def _bars(self, what: str, start: datetime | None, end: datetime | None) -> list[Bar]:
+        if start is None or end is None:
+            return []
+        x, until = self.axis.at(start), self.axis.at(end)
+        width = max(until - x, BAR_LEAST)
+        return [Bar(what, max(min(x, 100 - width), 0.0), width)]

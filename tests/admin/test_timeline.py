@@ -1,0 +1,628 @@
+"""The journal as a timeline: what lies in what, from when to when, on which axis; its parts, folds, and its life."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from django_durable import Break, Context, Continue, Retry, durable_workflow
+from django_durable.admin import journal
+from django_durable.admin.axis import Axis, spelled
+from django_durable.admin.timeline import Fold, Node, tree_of, walk
+from django_durable.admin.waterfall import BAR_LEAST, settled
+from django_durable.core import clock
+from django_durable.core.payloads.codec import encode
+from django_durable.models import JournalEntry, Run
+from django_durable.testing import run_until_idle, travel
+from tests.admin.conftest import LOOK, Person
+from tests.admin.pages import judge, run_url, text_of, verb_url
+from tests.admin.world import make_entry, make_line, make_run
+from tests.app.workflows import doubling, sleepy
+
+T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@durable_workflow(name="timeline.part")
+def part(ctx: Context, number: int) -> int:
+    return ctx.step("double", _double, number)
+
+
+@durable_workflow(name="timeline.whole", retry=Retry(max_attempts=1))
+def whole(ctx: Context) -> None:
+    """All that nests, in one run, which fails and undoes what it did."""
+    ctx.step("reserve", _double, 1, compensate=_double)
+    ctx.join("both", {"left": _pick, "right": lambda inner: inner.map("items", _double, [1, 2, 3])})
+    ctx.race("first", {"quick": _pick, "slow": lambda inner: inner.sleep("nap", timedelta(hours=1))})
+    ctx.loop("turns", _turn, state=0)
+    ctx.run_workflow("kid", part, 4)
+    ctx.map("kids", part, [1, 2])
+    ctx.sleep("cool", timedelta(hours=3))
+    ctx.step("pay", _fail, retry=Retry(max_attempts=2, initial=5, jitter=0))
+
+
+def _double(number: int) -> int:
+    return number * 2
+
+
+def _fail() -> None:
+    raise ValueError("no card")
+
+
+def _pick(ctx: Context) -> int:
+    return ctx.step("pick", _double, 1)
+
+
+def _turn(ctx: Context, state: int) -> Continue | Break:
+    ctx.step("read", _double, state, compensate=_double)  # so that the turn stays in the journal
+    ctx.sleep("rest", timedelta(seconds=30))
+    return Break(state) if state else Continue(state + 1)
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def entry(path: str, kind: str = "step", start: float = 0, end: float | None = 1, **more: Any) -> dict[str, Any]:
+    status = "succeeded" if end is not None else "waiting"
+    finished = None if end is None else at(end)
+    columns = {"kind": kind, "status": status, "attempts": 1, "wake_at": None, "awaits": "", "decision": None}
+    return {"path": path, **columns, "started_at": at(start), "finished_at": finished, **more}
+
+
+def tree(*entries: dict[str, Any], around: Iterable[dict[str, Any]] = (), over: datetime | None = None) -> list[Node]:
+    numbered = [{"seq": seq, **one} for seq, one in enumerate(entries, 1)]
+    return tree_of(Run(finished_at=over), numbered, around, at(1_000))
+
+
+def outline(nodes: list[Node], unfolded: str = "") -> list[str]:
+    return [
+        f"{'  ' * depth}{f'{len(node.nodes)} folded' if isinstance(node, Fold) else node.label}"
+        for depth, node in walk(nodes, unfolded)
+    ]
+
+
+# --- nesting ---------------------------------------------------------------------------------
+
+
+def test_paths_carry_the_nesting() -> None:
+    nodes = tree(
+        entry("load"),
+        entry("both", "join"),
+        entry("both/left/pick"),
+        entry("both/right/map", "map"),
+        entry("both/right/map[0]"),
+        entry("loop", "loop"),
+        entry("loop[0]/read"),
+        entry("loop[0]%turn", "loop"),
+        entry("loop[1]/read"),
+        entry("save[7]"),
+        entry("load%undo", "undo"),
+    )
+    assert outline(nodes) == [
+        "load",
+        "both",
+        "  left",
+        "    pick",
+        "  right",
+        "    map",
+        "      [0]",
+        "loop",
+        "  [0]",
+        "    read",
+        "  [1]",
+        "    read",
+        "save[7]",  # a call with a key is no turn
+        "load%undo",
+    ]
+
+
+def test_scopes_outside_of_the_window_hold_what_is_in_it() -> None:
+    nodes = tree(entry("watch[41]/read", start=50, end=51), around=[entry("watch", "loop", end=None)])
+    assert outline(nodes) == ["watch", "  [41]", "    read"]
+    assert (nodes[0].kind, nodes[0].children[0].start) == ("loop", at(50))
+
+
+def test_a_branch_lasts_as_long_as_what_is_in_it_and_not_until_it_is_undone() -> None:
+    [race] = tree(
+        entry("race", "race", 0, 9, decision='["south",1]'),
+        entry("race/north/ask", start=1, end=2),
+        entry("race/south/ask", start=1, end=4),
+        entry("race/north/wait", "sleep", 2, None, status="abandoned"),
+        entry("race/north/ask%undo", "undo", 100, 101),
+    )
+    north, south = race.children
+    assert [(one.start, one.end, one.is_winner) for one in (north, south)] == [
+        (at(1), at(9), False),  # what lost was left when the race was decided
+        (at(1), at(4), True),
+    ]
+
+
+@pytest.mark.parametrize("decision", ["[", "[1,", '["', "{", '["\x00"]', "null"])
+def test_a_damaged_decision_names_no_winner(decision: str) -> None:
+    [race] = tree(entry("race", "race", decision=decision), entry("race/a/x"))
+    assert not race.children[0].is_winner
+
+
+@pytest.mark.parametrize(("over", "end"), [(None, 1_000), (at(60), 60)])
+def test_what_is_open_lasts_until_now_or_the_end_of_the_run(over: datetime | None, end: float) -> None:
+    [sleep] = tree(entry("rest", "sleep", end=None), over=over)
+    assert sleep.end == at(end)
+
+
+@pytest.mark.parametrize("path", ["/", "//", "[", "]", "a/", "a[", "/a", "a[]/", "%turn", "%undo"])
+def test_no_path_breaks_the_tree(path: str) -> None:
+    assert len(outline(tree(entry(path), entry("a", "loop")))) >= 1
+
+
+def test_many_turns_are_folded_but_for_the_last_and_those_that_are_not_fine() -> None:
+    turns = [entry(f"loop[{n}]/read", status="failed" if n == 5 else "succeeded") for n in range(20)]
+    nodes = tree(entry("loop", "loop", end=None), *turns)
+    folded = [line.strip() for line in outline(nodes) if "read" not in line]
+    assert folded == ["loop", "16 folded", "[5]", "[17]", "[18]", "[19]"]
+    assert len(outline(nodes, unfolded="loop")) == 1 + 2 * 20
+    assert "folded" not in " ".join(outline(tree(entry("loop", "loop"), *turns[6:18])))
+
+
+# --- the axis --------------------------------------------------------------------------------
+
+
+def test_an_axis_without_long_waits_is_to_scale() -> None:
+    axis = Axis(at(0), at(100), [(at(0), at(40)), (at(50), at(100))])
+    assert [axis.at(at(seconds)) for seconds in (-5, 0, 25, 100, 200)] == [0, 0, 25, 100, 100]
+    assert axis.gaps == []
+    assert [tick.label for tick in axis.ticks] == ["0", "30 s", "1 min", "1 min 30 s"]
+
+
+def test_a_long_wait_is_drawn_short_and_marked() -> None:
+    days = 3 * 86_400
+    axis = Axis(at(0), at(days + 0.04), [(at(0), at(0.02)), (at(days + 0.02), at(days + 0.04))])
+    [gap] = axis.gaps
+    assert gap.label == "3 d"
+    assert 15 < gap.width < 40
+    assert axis.at(at(0.01)) > 15  # what was done is still seen
+    labels = [tick.label for tick in axis.ticks]
+    assert labels[0] == "0" and "3 d" in labels
+    positions = [axis.at(at(seconds)) for seconds in (0, 0.02, 60, days, days + 0.02, days + 0.04)]
+    assert positions == sorted(positions) and len(set(positions)) == 6
+
+
+def test_idle_times_are_parted_by_what_happens_in_them() -> None:
+    work = [(at(0), at(0.1)), (at(9_000), at(9_000.1))]
+    axis = Axis(at(0), at(9_000.1), work, [at(0), at(3_000), at(9_000.1)])
+    assert [gap.label for gap in axis.gaps] == ["50 min", "1 h 40 min"]
+    assert abs(axis.gaps[0].width - axis.gaps[1].width) < 0.01
+
+
+@pytest.mark.parametrize("steps", [2, 5, 20])
+@pytest.mark.parametrize("seconds", [0.0001, 0.05, 60])
+def test_idle_times_never_take_more_than_a_quarter(steps: int, seconds: float) -> None:
+    work = [(at(n * 3_600), at(n * 3_600 + seconds)) for n in range(steps)]
+    axis = Axis(work[0][0], work[-1][1], work)
+    assert axis.gaps
+    assert sum(gap.width for gap in axis.gaps) <= 25.1
+
+
+def test_an_axis_of_moments_is_to_scale() -> None:
+    axis = Axis(at(0), at(7_200), [(at(0), at(0)), (at(3_600), at(3_600)), (at(7_200), at(7_200))])
+    assert (axis.gaps, axis.at(at(3_600))) == ([], 50)
+
+
+@pytest.mark.parametrize("work", [[], [(at(0), at(0))]])
+def test_an_axis_of_nothing_is_an_axis(work: list[tuple[datetime, datetime]]) -> None:
+    axis = Axis(at(0), at(0), work)
+    assert 0 <= axis.at(at(0)) <= 100
+    assert axis.ticks[0].label == "0"
+
+
+def test_ticks_have_room_for_their_labels() -> None:
+    days = [at(n * 86_400) for n in range(12)]
+    axis = Axis(at(0), days[-1] + timedelta(seconds=1), [(day, day + timedelta(seconds=1)) for day in days])
+    assert len(axis.gaps) == 11
+    assert all(one.right <= other.left for one, other in zip(axis.ticks, axis.ticks[1:], strict=False))
+    assert all(tick.left >= 0 and tick.right <= 100 for tick in axis.ticks)
+
+
+def test_lengths_are_spelled_in_two_units() -> None:
+    lengths = {0.02: "20 ms", 1.5: "1.5 s", 60: "1 min", 3_660: "1 h 1 min", 86_400: "1 d", 86_460: "1 d"}
+    assert {seconds: spelled(seconds) for seconds in lengths} == lengths
+
+
+# --- the page --------------------------------------------------------------------------------
+
+
+def bars(page: str, seq: int) -> list[tuple[str, float, float]]:
+    """Those of an entry's row: what, from where, how wide."""
+    [row] = re.findall(rf'<tr id="entry-{seq}">.*?</tr>', page, re.DOTALL)
+    found = re.findall(r'<rect class="durable-bar-([a-z]+)" x="([\d.]+)%" width="([\d.]+)%"/>', row)
+    return [(what, float(x), float(width)) for what, x, width in found]
+
+
+def test_bars_say_what_was_done_and_what_was_waited_for(boss: Client) -> None:
+    now = timezone.now()
+    run = make_run("waiting", created_at=now - timedelta(seconds=100), started_at=now - timedelta(seconds=90))
+
+    def after(seconds: float) -> datetime:
+        return now - timedelta(seconds=100 - seconds)
+
+    make_entry(run, "work", 1, started_at=after(10), finished_at=after(60))
+    make_entry(run, "again", 2, started_at=after(60), finished_at=after(80), attempts=3)
+    make_entry(
+        run, "rest", 3, kind="sleep", status="waiting", started_at=after(80), finished_at=None, wake_at=after(150)
+    )
+    make_entry(run, "work%undo", 4, kind="undo", started_at=after(80), finished_at=after(90))
+    page = boss.get(run_url(run)).content.decode()
+    [(what, x, width)] = bars(page, 1)
+    assert (what, round(x), round(width)) == ("succeeded", 7, 33)
+    assert [what for what, *_ in bars(page, 2)] == ["wait", "failed", "succeeded"]
+    assert [what for what, *_ in bars(page, 3)] == ["wait", "planned"]
+    assert [what for what, *_ in bars(page, 4)] == ["undo"]
+    assert "3 attempts" in page and "until" in page
+
+
+def test_attempts_stand_where_they_were_as_far_as_the_log_has_them(boss: Client) -> None:
+    begun = timezone.now() - timedelta(seconds=100)
+
+    def after(seconds: float) -> datetime:
+        return begun + timedelta(seconds=seconds)
+
+    run = make_run("succeeded", created_at=begun, started_at=begun, finished_at=after(100))
+    make_entry(run, "pay", 1, started_at=after(0), finished_at=after(100), attempts=4)
+    make_entry(run, "pack", 2, started_at=after(50), finished_at=after(60), attempts=2)
+    make_line(run, "attempt 1 failed", 1, at=after(10), scope="pay", attempt=1, seconds=10)
+    make_line(run, "pay says something", 2, at=after(20), scope="pay")
+    make_line(run, "attempt 2 failed", 3, at=after(50), scope="pay", attempt=2, seconds=20)
+    make_line(run, "attempt 3 failed by a clock that is wrong", 4, at=after(900), scope="pay", attempt=3, seconds=5)
+    page = boss.get(run_url(run)).content.decode()
+    drawn = [(what, round(x), round(width)) for what, x, width in bars(page, 1)]
+    assert drawn[:3] == [("wait", 0, 100), ("failed", 0, 10), ("failed", 30, 20)]
+    assert [what for what, *_ in drawn[3:]] == ["failed", "succeeded"]
+    assert [what for what, *_ in bars(page, 2)] == ["wait", "failed", "succeeded"]
+
+
+def test_a_step_that_failed_at_first_has_its_attempts_and_the_wait_between(boss: Client) -> None:
+    run = _run_it_whole()
+    [pay] = run.journal.filter(path="pay")
+    page = boss.get(run_url(run)).content.decode()
+    wait, first, last = bars(page, pay.seq)
+    assert (wait[0], first[0], last[0]) == ("wait", "failed", "failed")
+    assert wait[2] > 2 * first[2] and last[1] > first[1] + first[2]
+    assert "attempt 1 failed, the next one comes in 5 s" in page
+
+
+def test_a_wait_that_is_still_to_come_begins_where_the_present_one_ends(boss: Client) -> None:
+    """Also where the picture is older than the entry: it stands still for a second and more."""
+    now = (timezone.now() + timedelta(seconds=60)).replace(microsecond=900_000)
+    begun = now - timedelta(milliseconds=500)
+    run = make_run("waiting", created_at=begun, started_at=begun)
+    make_entry(run, "work", 1, started_at=begun, finished_at=begun + timedelta(milliseconds=200))
+    make_entry(
+        run, "flaky", 2, status="retrying", started_at=now, finished_at=None, wake_at=now + timedelta(seconds=10)
+    )
+    found = {what: (x, x + width) for what, x, width in bars(boss.get(run_url(run)).content.decode(), 2)}
+    assert set(found) == {"wait", "failed", "planned"}
+    assert found["planned"][0] == found["failed"][0] > 0
+
+
+def test_the_bar_of_a_moment_is_still_seen(boss: Client) -> None:
+    now = timezone.now()
+    run = make_run("succeeded", created_at=now - timedelta(days=9), started_at=now - timedelta(days=9))
+    make_entry(run, "last", started_at=now, finished_at=now)
+    [(_, x, width)] = bars(boss.get(run_url(run)).content.decode(), 1)
+    assert width >= 0.4 and x + width <= 100
+
+
+def test_a_timeline_comes_in_parts(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "ENTRIES_SHOWN", 3)
+    monkeypatch.setattr(journal.Window, "__init__", _with_most(journal.Window.__init__, 3))
+    run = make_run("succeeded")
+    make_entry(run, "loop", 1, kind="loop", status="open", finished_at=None)
+    for seq in range(2, 9):
+        make_entry(run, f"loop[{seq}]/read {seq}", seq * 10)
+    seen, url = [], ""
+    while True:
+        page = boss.get(run_url(run) + url)
+        seen += re.findall(r"read (\d+)</bdi>", page.content.decode())
+        assert "loop" in text_of(page)  # around the others it is there in every part
+        following = re.search(r'href="(\?[^"]+)#durable-timeline" class="durable-next"', page.content.decode())
+        if following is None:
+            break
+        url = following[1]
+    assert seen == [str(number) for number in range(2, 9)]
+    assert "The whole run" in text_of(page)
+
+
+def test_what_comes_after_the_listed_entries_is_not_idle(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal.Window, "__init__", _with_most(journal.Window.__init__, 3))
+    first = timezone.now() - timedelta(seconds=3_600)
+    run = make_run("succeeded", created_at=first, started_at=first)
+    for n in range(9):
+        start = first + timedelta(seconds=n)
+        make_entry(run, f"read {n}", n + 1, started_at=start, finished_at=start + timedelta(seconds=1))
+    run.events.create(name="packed", payload="1")
+    page = boss.get(run_url(run)).content.decode()
+    assert "durable-next" in page and "durable-hatch" not in page.partition("</svg>")[0]
+    assert [round(bars(page, seq)[0][2]) for seq in (1, 2, 3)] == [33, 33, 33]
+    assert "<circle" not in page  # it was sent when the listed entries were over
+
+
+def _with_most(init: Any, most: int) -> Any:
+    def patched(self: Any, first: int = 0, inside: str = "", _most: int = most) -> None:
+        init(self, first, inside, most)
+
+    return patched
+
+
+def test_a_scope_is_looked_at_alone(boss: Client) -> None:
+    run = make_run("succeeded")
+    paths = ("race", "race/a/x", "race/b/y", "race/a%2Fz", "racer", "RACE/a/x", "race[1]", "race%undo")
+    for seq, path in enumerate(paths, 1):
+        make_entry(run, path, seq, kind="race" if path == "race" else "step")
+    run.events.create(name="packed", payload="1")
+    page = boss.get(run_url(run) + "?in=race")
+    found = set(re.findall(r'id="entry-(\d+)"', page.content.decode()))
+    # SQLite compares without regard to case.
+    assert found == {"1", "2", "3", "4", "7", "8"} | ({"6"} if connection.vendor == "sqlite" else set())
+    assert "Only what is in race ." in text_of(page)
+    assert "packed" not in text_of(page)  # the rest is on the page of the whole run
+    page = boss.get(run_url(run) + "?in=race/a")
+    assert set(re.findall(r'id="entry-(\d+)"', page.content.decode())) - {"6"} == {"1", "2"}  # the race is around it
+
+
+@pytest.mark.parametrize(
+    "query", ["?from=x", "?from=-1", "?from=²", f"?from={'9' * 30}", "?in=%00", "?in=" + "a" * 900]
+)
+def test_nonsense_in_the_address_is_no_error(boss: Client, query: str) -> None:
+    run = make_run("succeeded")
+    make_entry(run, "a")
+    response = boss.get(run_url(run) + query)
+    assert response.status_code == 200
+    assert judge(response) == []
+
+
+def lines(page: str) -> list[str]:
+    """What a timeline tells, a line for each row: set in, label, kind and status, and how many runs it leads to."""
+    found = []
+    for row in re.findall(r"<tr[^>]*>(<th scope=\"row\" class=\"durable-in-.*?)</tr>", page, re.DOTALL):
+        depth = int(re.search(r"durable-in-(\d+)", row)[1])  # type: ignore[index]
+        name, _, status = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)[:3]
+        name = re.sub(r'<span class="durable-unseen">.*?</span>', "", name)
+        words = " ".join(re.sub("<[^>]*>", " ", name + status).split())
+        found.append("  " * depth + words + " →" * row.count(">child run<"))
+    return found
+
+
+WHOLE = """
+the run
+reserve step succeeded
+both join succeeded
+  left
+    pick step succeeded
+  right
+    items map succeeded
+      [0] step succeeded
+      [1] step succeeded
+      [2] step succeeded
+first race succeeded
+  quick winner
+    pick step succeeded
+turns loop succeeded
+  [0]
+    read step succeeded
+    rest sleep succeeded
+    read undo succeeded
+  [1]
+    read step succeeded
+    rest sleep succeeded
+    read undo succeeded
+kid child succeeded →
+kids map succeeded
+  [0] child succeeded →
+  [1] child succeeded →
+cool sleep succeeded
+pay step failed 2 attempts
+reserve undo succeeded
+"""
+
+
+def _run_it_whole() -> Run:
+    handle = whole.enqueue()
+    with travel():
+        run_until_idle(skip_waits=True)
+    return handle.refresh().run
+
+
+def test_a_run_with_all_that_nests_is_drawn_as_it_went(boss: Client) -> None:
+    run = _run_it_whole()
+    page = boss.get(run_url(run)).content.decode()
+    assert lines(page) == WHOLE.strip().splitlines()
+
+    for scope in ("both", "first", "turns", "kids"):
+        # What is undone is so when its scope is long over; a turn's own entry has no row.
+        inside = (
+            run.journal.filter(path__startswith=scope).exclude(path__endswith="%undo").exclude(path__endswith="%turn")
+        )
+        (outer, *others) = [
+            (x, x + width)
+            for seq in inside.order_by("seq").values_list("seq", flat=True)
+            for _, x, width in bars(page, seq)
+        ]
+        least = BAR_LEAST + 0.02
+        assert others and all(outer[0] - least <= start and end <= outer[1] + least for start, end in others), scope
+
+
+@pytest.mark.parametrize("scope", ["both", "first", "turns", "kid", "kids"])
+def test_a_part_of_it_tells_the_same_as_the_whole(boss: Client, scope: str) -> None:
+    run = _run_it_whole()
+    page = boss.get(f"{run_url(run)}?in={scope}").content.decode()
+    rows = WHOLE.strip().splitlines()
+    first = next(number for number, row in enumerate(rows) if row.startswith(f"{scope} "))
+    last = next(number for number, row in enumerate(rows) if number > first and not row.startswith(" "))
+    assert lines(page) == rows[first:last]
+
+
+@pytest.mark.parametrize("query", ["?in=items", "?from=2", "?from=2&near=1"])
+def test_a_part_leads_to_children_and_has_their_times(boss: Client, query: str) -> None:
+    now = timezone.now()
+    run = make_run("failed", created_at=now - timedelta(seconds=100), started_at=now - timedelta(seconds=100))
+    make_entry(run, "items", 1, kind="map", status="failed", started_at=now - timedelta(seconds=100), finished_at=now)
+    for index, status in enumerate(("succeeded", "failed")):
+        end = now - timedelta(seconds=50 * index)
+        make_run(
+            status,
+            parent=run,
+            parent_path=f"items[{index}]",
+            created_at=end - timedelta(seconds=25),
+            finished_at=end,
+        )
+        # A map writes the entry when it hears of the end.
+        make_entry(run, f"items[{index}]", index + 2, kind="child", status=status, started_at=now, finished_at=now)
+    page = boss.get(run_url(run) + query).content.decode()
+    assert [page.count(run_url(child)) for child in Run.objects.filter(parent=run)] == [1, 1]
+    assert "25.0 s" in page
+    [(_, x, width)] = [bar for bar in bars(page, 2) if bar[0] == "wait"]
+    assert width > 10 and x + width > 99
+
+
+def test_a_map_tells_how_many_items_it_has_and_not_how_it_counts_them(boss: Client) -> None:
+    run = make_run("waiting")
+    told = {"started": 2, "count": 1_500, "digests": {"of": ["6b86b273"] * 90, "scheme": 1}}
+    make_entry(run, "many", 1, kind="map", status="waiting", value=encode(told), finished_at=None)
+    make_entry(run, "one", 2, kind="map", value=encode({"started": 0, "count": 1}))
+    make_entry(run, "damaged", 3, kind="map", value="{")
+    page = boss.get(run_url(run))
+    text = text_of(page)
+    assert "1,500 items" in text and "1 item " in text
+    assert "digests" not in page.content.decode() and "characters in all" not in text
+
+
+@pytest.mark.parametrize("kind", ["join", "race", "poll"])
+def test_what_is_not_decided_yet_has_no_result(boss: Client, kind: str) -> None:
+    run = make_run("waiting")
+    made = {"kind": kind, "value": encode(["bookkeeping"])}
+    make_entry(run, "one", 1, status="open", finished_at=None, **made)
+    make_entry(run, "two", 2, status="failed", **made)
+    assert "bookkeeping" not in text_of(boss.get(run_url(run)))
+    make_entry(run, "three", 3, **made)
+    assert "bookkeeping" in text_of(boss.get(run_url(run)))
+
+
+def test_a_step_is_looked_at_closely(boss: Client) -> None:
+    run = make_run("succeeded")
+    for seq in range(1, 60):
+        make_entry(run, f"step {seq}", seq)
+    page = boss.get(run_url(run)).content.decode()
+    assert '<a href="?from=20&amp;near=1#durable-timeline"><bdi>step 20</bdi></a>' in page
+    page = boss.get(run_url(run) + "?from=20&near=1").content.decode()
+    assert re.findall(r'id="entry-(\d+)"', page) == [str(seq) for seq in range(20, 45)]
+
+
+@pytest.mark.parametrize("query", ["", "?from=200", "?in=loop"])
+def test_a_part_takes_few_queries(person: Person, query: str) -> None:
+    client = person(*LOOK, "view_payload")
+    run = make_run("running")
+    make_entry(run, "loop", 1, kind="loop", status="open", finished_at=None)
+    rows = [JournalEntry(run=run, path=f"loop[{n}]/read", seq=n, kind="step", status="succeeded", attempts=1,
+        started_at=run.created_at, finished_at=run.created_at, token=run.pk) for n in range(2, 600)]  # fmt: skip
+    JournalEntry.objects.bulk_create(rows)
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(run_url(run) + query)
+    assert page.content.count(b"<tr") < 2 * journal.ENTRIES_SHOWN + 20
+    assert len(queries) <= 12
+
+
+# --- fork from here ----------------------------------------------------------------------------
+
+
+def test_a_fork_begins_at_an_entry(boss: Client) -> None:
+    done = doubling.enqueue(4)
+    run_until_idle()
+    page = boss.get(run_url(done.run)).content.decode()
+    button = '<button form="durable-fork" name="from_step" value="double" class="durable-fork">'
+    assert button in page
+    assert f'<form id="durable-fork" method="post" action="{verb_url(done.run, "fork")}">' in page
+    assert 'value="double"' in boss.post(verb_url(done.run, "fork"), {"from_step": "double"}).content.decode()
+    assert Run.objects.count() == 1  # it only asks
+
+
+def test_only_who_may_is_offered_a_fork(person: Person) -> None:
+    run = make_run("failed")
+    for seq, path in enumerate(("step", "step%undo", "\u202eturned"), 1):
+        make_entry(run, path, seq)
+    page = person(*LOOK, "rerun_run", name="forker").get(run_url(run)).content.decode()
+    assert page.count('name="from_step"') == 1  # none at what is ours, or reads otherwise than it is
+    assert "durable-fork" not in person(*LOOK).get(run_url(run)).content.decode()
+
+
+# --- live --------------------------------------------------------------------------------------
+
+
+def live_url(run: Run) -> str:
+    return reverse("admin:django_durable_run_live", args=[run.pk])
+
+
+def test_the_page_of_a_run_that_goes_on_refreshes_itself(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = timezone.now()
+    monkeypatch.setattr("django_durable.admin.run_page.settled", lambda run, now: moment)
+    handle = sleepy.enqueue(seconds=3600)
+    run_until_idle()
+    page = boss.get(run_url(handle.run) + "?from=1").content.decode()
+    assert f'data-durable-refresh="{live_url(handle.run)}?from=1" data-durable-every="15"' in page
+    first = boss.get(live_url(handle.run))
+    assert "It sleeps at" in text_of(first) and "<html" not in first.content.decode()
+    assert "csrfmiddlewaretoken" not in first.content.decode()
+    again = boss.get(live_url(handle.run), headers={"if-none-match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    handle.cancel()
+    run_until_idle()
+    last = boss.get(live_url(handle.run))
+    assert last["X-Durable-Done"] == "1" and "cancelled" in text_of(last)
+    assert "data-durable-refresh" not in boss.get(run_url(handle.run)).content.decode()
+
+
+def test_the_picture_of_a_run_stands_still_for_a_while() -> None:
+    for age, step in ((10, 1), (90, 5), (900, 60), (3_000, 300), (86_400 * 90, 3_600)):
+        run = Run(created_at=at(0), started_at=at(0))
+        moments = {settled(run, at(age + part)) for part in (0.1, step / 2, step - 0.1)}
+        assert len(moments) <= 2
+        assert all(moment.timestamp() % step == 0 for moment in moments)
+        assert all(timedelta(0) <= at(age + step) - moment <= timedelta(seconds=2 * step) for moment in moments)
+
+
+def test_a_running_run_is_not_sent_again_each_time_that_it_is_asked_for(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = timezone.now().replace(minute=30, second=0, microsecond=0)
+    start = moment - timedelta(seconds=40)
+    run = make_run("running", created_at=start, started_at=start, lease_expires_at=moment + timedelta(hours=9))
+    answers = []
+    for later in (0, 3, 30):
+        monkeypatch.setattr(clock, "utcnow", lambda later=later: moment + timedelta(seconds=later))
+        known = {"if-none-match": answers[0]["ETag"]} if answers else {}
+        answers.append(boss.get(live_url(run), headers=known))
+    assert [answer.status_code for answer in answers] == [200, 304, 200]
+
+
+def test_a_run_that_is_gone_is_asked_for_no_more(boss: Client) -> None:
+    run = make_run("waiting")
+    url = live_url(run)
+    assert boss.post(url).status_code == 405
+    Run.objects.all().delete()
+    assert boss.get(url).status_code == 404
+
+
+def test_values_of_entries_are_cut_short(boss: Client) -> None:
+    run = make_run("succeeded")
+    make_entry(run, "short", 1, value=encode(42))
+    make_entry(run, "long", 2, value=encode("y" * 5_000))
+    page = boss.get(run_url(run)).content.decode()
+    assert "<code>42</code>" in page
+    assert "5,002 characters in all" in page and page.count("y" * 200) == 1
