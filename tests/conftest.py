@@ -20,6 +20,8 @@ from tests.servers import Folder, PostgresServer, RedisServer, Servers
 # What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at. And what only SQLite
 # has: one writer at a time.
 collect_ignore_glob = ["*/test_postgres_*.py" if django_settings.BACKEND == "sqlite" else "*/test_sqlite_*.py"]
+# They need a browser, and are no part of the suite: `make test-browser` names one.
+collect_ignore = [] if "DURABLE_TEST_BROWSER" in os.environ else ["browser"]
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "tests.app",
 ]
 MIDDLEWARE = [
+    "tests.csp.content_security_policy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.watching import watch
+
+PATIENCE_MS = 10_000
+PHONE = {"width": 390, "height": 844}
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    # Playwright keeps a loop in this thread, in which Django would refuse to ask the database for anything.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    # As root, which many containers run as, Chromium has no sandbox.
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ["DURABLE_TEST_BROWSER"], args=options)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def boss(transactional_db: None) -> User:
+    user: User = User.objects.create_superuser("boss", password="secret")
+    return user
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: Any, boss: User) -> Iterator[Open]:
+    """Opens pages of the site for the boss: ``open_page(**options)`` of Playwright's contexts. A test in which a page
+    breaks the policy, or has anything to complain of, fails."""
+    opened = []
+
+    def make(**options: Any) -> Page:
+        made = watched(browser, base_url=live_server.url, **options)
+        page = made.__enter__()
+        opened.append(made)
+        client = Client()
+        client.force_login(boss)
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
+        return page
+
+    yield make
+    for made in opened:
+        made.__exit__(None, None, None)
+
+
+@pytest.fixture
+def page(open_page: Open) -> Page:
+    return open_page()
+
+
+@contextmanager
+def watched(browser: Browser, **options: Any) -> Iterator[Page]:
+    """A page in a context of its own. Raises AssertionError at the end where it has complained."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    complaints = watch(context)
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+    assert complaints == []

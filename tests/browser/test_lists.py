@@ -1,0 +1,48 @@
+"""The list of runs where there is little room: nothing of it has to be scrolled to, and all of it can be ticked."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect
+
+from django_durable.models import Tag
+from tests.admin.world import make_run
+from tests.browser.conftest import PHONE, Open
+
+RUNS = 3
+NAME = "wholesale.order_for_partners_with_consignment_stock_and_deferred_invoicing"
+
+
+@pytest.fixture(autouse=True)
+def _runs(browser: Browser, transactional_db: None) -> None:
+    # The browser first: from then on this thread's connection is another one.
+    for _ in range(RUNS):
+        run = make_run("running", workflow=NAME, queue="wholesale")
+        Tag.objects.bulk_create([Tag(run=run, name=name) for name in ("customer-48211", "vip", "preorder")])
+
+
+def headers(page: Page) -> list[str]:
+    shown = page.locator("#result_list thead th:visible").all()
+    return [told for header in shown if (told := header.inner_text().strip().lower())]
+
+
+@pytest.mark.parametrize(("width", "gone"), [(1280, {"worker", "attempt"}), (1440, {"worker"}), (2200, set())])
+def test_on_a_desk_columns_give_way(open_page: Open, width: int, gone: set[str]) -> None:
+    page = open_page(viewport={"width": width, "height": 800})
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    assert (
+        page.evaluate("() => { const it = document.querySelector('.results'); return it.scrollWidth - it.clientWidth }")
+        == 0
+    )
+    assert {"worker", "attempt", "queue", "tags"} - set(headers(page)) == gone
+    row = page.locator("#result_list tbody tr").first
+    assert row.locator("td:visible, th:visible").count() == page.locator("#result_list thead th:visible").count()
+
+
+def test_on_a_phone_all_can_be_ticked(open_page: Open) -> None:
+    page = open_page(viewport=PHONE, is_mobile=True, has_touch=True)
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    assert headers(page) == []
+    page.locator("#action-toggle").check()
+    expect(page.locator("#result_list tbody input:checked")).to_have_count(RUNS)

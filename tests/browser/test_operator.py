@@ -1,0 +1,121 @@
+"""What somebody does who is woken at night: find the run, see where it stands, steer it, and leave word of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from django_durable.models import Audit, Run
+from tests.admin.pages import run_url
+from tests.admin.world import make_run
+from tests.app.workflows import listening, sleepy
+from tests.processes import Worker, wait_until
+
+
+def status_of(run_id: object) -> str:
+    return str(Run.objects.values_list("status", flat=True).get(pk=run_id))
+
+
+def test_from_the_list_to_the_audit(page: Page) -> None:
+    """A real run, worked by a real worker, is found by its tag, looked at, and cancelled with a reason."""
+    run_id = sleepy.using(tags=["order-42"]).enqueue(seconds=3_600).id
+    Worker()
+    wait_until(lambda: status_of(run_id) == "waiting", 30)
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    page.locator("#searchbar").fill("order-42")
+    page.locator("#searchbar").press("Enter")
+    page.locator("#result_list").get_by_role("link", name="sleepy").click()
+    expect(page).to_have_url(re.compile(re.escape(run_url(Run(pk=run_id)))))
+    journal = page.locator("#content-main")
+    expect(journal).to_contain_text("before")
+    expect(journal).to_contain_text("nap")
+    expect(page.locator(".durable-pill-waiting").first).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    assert status_of(run_id) == "waiting", "it is asked first"
+    page.get_by_label("Reason").fill("The customer has called.")
+    page.get_by_role("button", name="Yes, do it").click()
+    wait_until(lambda: status_of(run_id) == "cancelled", 30)
+    page.goto(run_url(Run(pk=run_id)))
+    expect(page.locator(".durable-pill-cancelled").first).to_be_visible()
+    audit = page.locator("section", has=page.get_by_role("heading", name="Audit"))
+    expect(audit).to_contain_text("The customer has called.")
+    expect(audit).to_contain_text("boss")
+    assert Audit.objects.get(run_id=run_id, verb="cancel").actor == "boss"
+    assert "The customer has called." in LogEntry.objects.get(object_id=str(run_id)).change_message
+
+
+def test_an_event_lets_a_run_go_on(page: Page) -> None:
+    run_id = listening.enqueue().id
+    Worker()
+    wait_until(lambda: status_of(run_id) == "waiting", 30)
+    page.goto(run_url(Run(pk=run_id)))
+    page.get_by_role("button", name="Send an event").click()
+    expect(page.get_by_label("Event")).to_have_value("packed")
+    page.get_by_label("Payload").fill('{"parcel": "JJD 1"}')
+    page.locator("[type=submit].default").click()
+    wait_until(lambda: status_of(run_id) == "succeeded", 30)
+    page.goto(run_url(Run(pk=run_id)))
+    expect(page.locator(".durable-pill-succeeded").first).to_be_visible()
+    expect(page.locator("#content-main")).to_contain_text("JJD 1")
+
+
+def test_what_is_chosen_in_the_list_is_named_before_it_is_done(page: Page) -> None:
+    runs = [make_run("waiting") for _ in range(3)]
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    for run in runs[:2]:
+        page.locator(f'input.action-select[value="{run.pk}"]').check()
+    page.locator("select[name=action]").first.select_option("cancel_selected")
+    page.get_by_role("button", name="Run", exact=True).or_(page.get_by_role("button", name="Go")).first.click()
+    named = page.locator("#content-main")
+    for run in runs[:2]:
+        expect(named).to_contain_text(str(run.pk))
+    expect(named).not_to_contain_text(str(runs[2].pk))
+    page.get_by_role("button", name="Yes, do it").click()
+    expect(page.locator(".messagelist")).to_contain_text("2 runs were asked to stop.")
+    asked = Run.objects.filter(cancel_requested_at__isnull=False).values_list("pk", flat=True)
+    assert set(asked) == {run.pk for run in runs[:2]}
+
+
+@pytest.mark.parametrize("verb", ["Pause", "Cancel"])
+def test_by_keyboard_alone(page: Page, verb: str) -> None:
+    """Tab comes to the button, one sees where one is, Enter presses it, and so on to the end."""
+    run = make_run("waiting")
+    page.goto(run_url(run))
+    tab_to(page, f'button:text-is("{verb}…")')
+    assert page.evaluate(IS_MARKED), "one does not see what Enter would press"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Yes, do it")).to_be_visible()
+    tab_to(page, "#id_reason")
+    page.keyboard.type("By keyboard.")
+    tab_to(page, "text=Yes, do it >> visible=true", "[type=submit]")
+    page.keyboard.press("Enter")
+    expect(page.locator(".messagelist")).to_be_visible()
+    assert Audit.objects.get(run=run).reason == "By keyboard."
+
+
+IS_MARKED = """
+() => {
+    const focused = document.activeElement, style = getComputedStyle(focused);
+    const look = (style) => [style.outlineStyle === "none" ? "none" : style.outline, style.boxShadow,
+                             style.backgroundColor, style.borderColor].join();
+    const with_focus = look(style);
+    focused.blur();
+    const without = look(getComputedStyle(focused));
+    focused.focus();
+    return with_focus !== without;
+}
+"""
+
+
+def tab_to(page: Page, *selectors: str) -> None:
+    """Press Tab until one of them has the focus."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        for selector in selectors:
+            if page.locator(f"{selector}").evaluate_all("(all) => all.includes(document.activeElement)"):
+                return
+    raise AssertionError(f"Tab does not come to {selectors}")

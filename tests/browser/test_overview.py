@@ -1,0 +1,101 @@
+"""The overview while somebody looks at it: what is new comes, what is not is not sent, and nobody asks in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.urls import reverse
+from playwright.sync_api import Locator, Page, Request, expect
+
+from tests.admin.world import make_run, make_worker
+from tests.processes import wait_until
+
+FRAGMENT = "/overview/fragment/"
+
+
+@dataclass
+class Watched:
+    """The overview, with a clock that the test moves, and what its refreshing part was answered."""
+
+    page: Page
+    asked: list[Request] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+
+    @property
+    def part(self) -> Locator:
+        return self.page.locator(f'[data-durable-refresh*="{FRAGMENT}"]')
+
+    @property
+    def needs(self) -> Locator:
+        return self.page.locator("#durable-needs")
+
+    def later(self, seconds: int = 5) -> None:
+        self.page.clock.run_for(seconds * 1_000)
+
+    def ask(self) -> int:
+        """Let it ask once more; the answer's status."""
+        before = len(self.answers)
+        self.later()
+        self.until(lambda: len(self.answers) > before)
+        return self.answers[-1]
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """As ``wait_until``, and the browser's events come in meanwhile."""
+        wait_until(lambda: self.page.wait_for_timeout(10) or is_so(), 20)
+
+
+@pytest.fixture
+def overview(page: Page) -> Watched:
+    make_worker(host="mill")
+    watched = Watched(page)
+    page.on("request", lambda request: watched.asked.append(request) if FRAGMENT in request.url else None)
+    page.on("response", lambda answer: watched.answers.append(answer.status) if FRAGMENT in answer.url else None)
+    page.clock.install()
+    page.goto(reverse("admin:django_durable_overview"))
+    page.clock.pause_at(page.evaluate("() => Date.now() + 1000"))
+    page.evaluate("() => { window.isSamePage = true; }")
+    return watched
+
+
+def test_what_is_new_comes_and_what_is_not_is_not_sent(overview: Watched) -> None:
+    assert overview.ask() == 200, "the first time it has nothing to compare with"
+    assert overview.ask() == 304
+    make_run("blocked", block_reason="diverged")
+    assert overview.ask() == 200
+    expect(overview.needs).to_contain_text("1 run is blocked")
+    assert overview.ask() == 304
+    assert overview.page.evaluate("() => window.isSamePage"), "the page was loaded anew"
+
+
+def test_nothing_is_asked_for_while_it_is_paused(overview: Watched) -> None:
+    overview.ask()
+    pause = overview.page.get_by_role("button", name="Pause refreshing")
+    pause.click()
+    expect(overview.part).to_have_attribute("data-durable-state", "paused")
+    make_run("blocked", block_reason="diverged")
+    asked = len(overview.asked)
+    overview.later(600)
+    expect(overview.needs).not_to_contain_text("blocked")
+    pause.click()
+    expect(overview.needs).to_contain_text("1 run is blocked")
+    expect(overview.part).to_have_attribute("data-durable-state", "live")
+    assert len(overview.asked) == asked + 1, "it has asked while it was paused"
+
+
+def test_who_is_logged_out_is_told_and_it_asks_no_more(overview: Watched) -> None:
+    overview.ask()
+    note = overview.page.locator("[data-durable-when=stopped]")
+    expect(note).to_be_hidden()
+    Session.objects.all().delete()
+    overview.ask()
+    expect(overview.part).to_have_attribute("data-durable-state", "stopped")
+    expect(note).to_be_visible()
+    expect(overview.part).to_contain_text("mill")
+    asked = len(overview.asked)
+    overview.later(600)
+    # The button's own answer comes after anything that was asked for before it.
+    overview.page.get_by_role("button", name="Pause refreshing").click()
+    assert len(overview.asked) == asked

@@ -1,0 +1,35 @@
+"""What a browser complains of while a test looks at pages: nothing of it may be there at the end."""
+
+from __future__ import annotations
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Response
+
+FAVICON = "/favicon.ico"
+"""What a browser asks of a site by itself, whoever made its pages."""
+
+REPORT_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) => {
+    console.error(`CSP: ${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`);
+});
+"""
+"""In every page before its own scripts: also of what the console would keep to itself."""
+
+
+def watch(context: BrowserContext) -> list[str]:
+    """The list grows while the pages of the context are used."""
+    complaints: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        url = str(message.location.get("url"))
+        if message.type in ("error", "warning") and not url.endswith(FAVICON):
+            complaints.append(f"console: {message.text} ({url})")
+
+    def see(response: Response) -> None:
+        if response.status >= 400 and not response.url.endswith(FAVICON):
+            complaints.append(f"{response.status}: {response.request.method} {response.url}")
+
+    context.add_init_script(REPORT_VIOLATIONS)
+    context.on("console", hear)
+    context.on("weberror", lambda found: complaints.append(f"error in a script: {found.error}"))
+    context.on("response", see)
+    return complaints
