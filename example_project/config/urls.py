@@ -1,4 +1,8 @@
 from django.contrib import admin
 from django.urls import include, path
 
-urlpatterns = [path("", include("shop.urls")), path("admin/", admin.site.urls)]
+urlpatterns = [
+    path("", include("shop.urls")),
+    path("durable/", include("django_durable.urls")),
+    path("admin/", admin.site.urls),
+]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 
+from django_durable.admin import RunsInline
 from shop.models import DailyReport, Order, OrderLine, Payment, Product, Reservation, Shipment, Stock
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class OrderAdmin(ModelAdmin):
     list_filter = ["status", "refusal", "country"]
     search_fields = ["number", "customer", "email"]
     readonly_fields = ["run_id", "status", "refusal", "refusal_detail", "cancel_requested_at", "ended_at"]
-    inlines = [OrderLineInline]
+    inlines = [OrderLineInline, RunsInline]
 
 
 @admin.register(Product)

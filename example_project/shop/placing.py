@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
+from django_durable import tag_for
 from shop.models import Order, OrderLine
 from shop.ordering import BadOrder, OrderRequest
 from shop.workflows import fulfil_order
@@ -31,7 +32,8 @@ def place_order(request: OrderRequest) -> tuple[Order, bool]:
                 OrderLine(order=order, sku=line.sku, quantity=line.quantity, unit_price=line.unit_price)
                 for line in request.lines
             )
-            order.run_id = fulfil_order.using(idempotency_key=f"order-{order.number}").enqueue(order_id=order.pk).id
+            start = fulfil_order.using(idempotency_key=f"order-{order.number}", tags=[tag_for(order)])
+            order.run_id = start.enqueue(order_id=order.pk).id
             order.save(update_fields=["run_id"])
     if not is_new and order.email != request.email:
         raise BadOrder("number", f"{request.number!r} is taken")

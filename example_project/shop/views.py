@@ -25,7 +25,7 @@ def shop_window(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def order_page(request: HttpRequest, number: str) -> HttpResponse:
-    """The order and its run's journal; the page asks for itself again until the run has ended."""
+    """The order and its run's journal; the page asks for itself again until the order has ended."""
     order = get_object_or_404(Order.objects.prefetch_related("lines"), number=number)
     run = order.run
     context = {

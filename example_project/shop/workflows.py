@@ -31,6 +31,7 @@ def fulfil_order(ctx: Context, order_id: int) -> dict[str, Any]:
     refusal = ctx.step("reserve stock", reserve_stock, order_id)
     if refusal is not None:
         return _refuse(ctx, order_id, refusal)
+    ctx.progress(1, 4, "reserved")
     # The key is of this run and this name, so every attempt in every process shows the gateway the same one.
     key = ctx.idempotency_key(CHARGE)
     try:
@@ -40,14 +41,17 @@ def fulfil_order(ctx: Context, order_id: int) -> dict[str, Any]:
         return _give_up(ctx, order_id, key, Refusal(RefusalReason.NO_PAYMENT.value, str(failure.error.get("message"))))
     if refusal is not None:
         return _refuse(ctx, order_id, refusal)
+    ctx.progress(2, 4, "paid")
     ctx.sleep("cooling off", timedelta(seconds=settings.SHOP_COOLING_OFF_SECONDS))
     if not ctx.step("begin packing", begin_packing, order_id):
         return _give_up(ctx, order_id, key, Refusal(RefusalReason.CUSTOMER_CANCELLED.value))
     tracking = _have_it_packed(ctx, order_id)
     if tracking is None:
         return _give_up(ctx, order_id, key, Refusal(RefusalReason.NOT_PACKED.value))
+    ctx.progress(3, 4, "packed")
     ctx.step("mark shipped", mark_shipped, order_id, tracking, atomic=True)
     ctx.step("mail receipt", mail_receipt, order_id, ctx.idempotency_key("mail receipt"))
+    ctx.progress(4, 4, "shipped")
     return {"outcome": "shipped", "tracking": tracking}
 
 

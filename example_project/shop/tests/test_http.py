@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest.mock import patch
 
+from django.contrib.auth.models import User
 from django.urls import reverse
 
 from django_durable.testing import run_until_idle
@@ -115,6 +117,23 @@ class PageTests(ShopTestCase):
         self.assertContains(page, "Shipped")
         self.assertContains(page, "charge card")
         self.assertNotContains(page, 'http-equiv="refresh"')
+
+    def test_the_page_tells_how_far_the_order_is(self) -> None:
+        order = place("A")
+        run_until_idle()
+        page = self.client.get("/orders/A/").content.decode()
+        self.assertIn("50 %", page)  # reserved and paid, of four
+        [again] = re.findall(r'data-durable-refresh="([^"]+)"', page)
+        pack(order.number)
+        run_until_idle()
+        self.assertContains(self.client.get(again), "100 %")
+        self.assertEqual(self.client.get(again.partition("?")[0]).status_code, 404)
+
+    def test_the_admin_shows_the_runs_of_an_order(self) -> None:
+        order = place("A")
+        self.client.force_login(User.objects.create_superuser("admin"))
+        page = self.client.get(reverse("admin:shop_order_change", args=[order.pk]))
+        self.assertContains(page, reverse("admin:django_durable_run_change", args=[order.run_id]))
 
     def test_a_form_with_a_mistake_comes_back(self) -> None:
         answer = self.client.post("/", {**FORM, "product": "OLD", "quantity": "0"})
