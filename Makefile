@@ -8,12 +8,13 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --roo
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
 
-.PHONY: help demo serve test check oracle tox bench bench-all bench-quick bench-fanout bench-loops clean
+.PHONY: help demo serve test test-browser check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
 	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
+	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
@@ -22,6 +23,9 @@ help:
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
 	@echo "make bench-loops  what the ten thousandth turn of a loop costs beside the hundredth"
+	@echo "make bench-admin  how fast the admin's pages come beside a million runs"
+	@echo "make screens      takes the pictures of docs/tour.md anew, with the browser of test-browser"
+	@echo "make messages     takes up new texts into the translations, and compiles them (needs GNU gettext)"
 	@echo "make clean        removes .venv and everything that was built"
 
 demo: .venv/.ready-run
@@ -32,6 +36,9 @@ serve: .venv/.ready-run
 
 test: .venv/.ready-test
 	@$(BIN)/python tests/run.py $(ARGS)
+
+test-browser: .venv/.ready-browser
+	@$(BIN)/python -m tests.browser $(ARGS)
 
 oracle: .venv/.ready-test
 	@$(BIN)/python -m tests.schedules.compare $(ARGS)
@@ -51,6 +58,12 @@ bench-fanout: .venv/.ready-test
 bench-loops: .venv/.ready-test
 	@$(BIN)/python -m benchmarks.loops $(ARGS)
 
+bench-admin: .venv/.ready-test
+	@$(BIN)/python -m benchmarks.admin $(ARGS)
+
+screens: .venv/.ready-screens
+	@$(BIN)/python benchmarks/screens.py $(ARGS)
+
 check: .venv/.ready-dev
 	@echo "== ruff"
 	@$(BIN)/ruff check --quiet .
@@ -66,6 +79,10 @@ check: .venv/.ready-dev
 	@$(BACKEND_FREE) $(BIN)/python -W error tests/manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BACKEND_FREE) $(BIN)/python -W error tests/manage.py check --verbosity 0 --fail-level WARNING
 	@echo "make check: all well"
+
+messages: .venv/.ready-test
+	@cd django_durable && $(BACKEND_FREE) PYTHONPATH=.. ../$(BIN)/python -m django makemessages -v 0 -l de -l es -l fr --no-obsolete --add-location file
+	@cd django_durable && $(BACKEND_FREE) PYTHONPATH=.. ../$(BIN)/python -m django compilemessages -v 0
 
 tox: .venv/.ready-dev
 	@$(BIN)/python tests/tox_cells.py $(ARGS)
@@ -88,6 +105,16 @@ clean:
 .venv/.ready-bench: .venv/.ready-test
 	@echo "== installing what the benchmarks need"
 	@$(PIP_INSTALL) -e ".[bench]"
+	@touch $@
+
+.venv/.ready-browser: .venv/.ready-test
+	@echo "== installing what drives the browser"
+	@$(PIP_INSTALL) -e ".[browser]"
+	@touch $@
+
+.venv/.ready-screens: .venv/.ready-browser
+	@echo "== installing the themes that are looked at, and what makes the pictures small"
+	@$(PIP_INSTALL) -e ".[screens]"
 	@touch $@
 
 .venv/.ready-dev: .venv/.made
