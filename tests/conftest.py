@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection, connections
@@ -20,6 +21,9 @@ from tests.servers import Folder, PostgresServer, RedisServer, Servers
 # What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at. And what only SQLite
 # has: one writer at a time.
 collect_ignore_glob = ["*/test_postgres_*.py" if django_settings.BACKEND == "sqlite" else "*/test_sqlite_*.py"]
+# How long an example takes is no promise of ours, and on a machine that is busy no fault.
+hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("ours")
 # They need a browser, and are no part of the suite: `make test-browser` names one.
 collect_ignore = [] if "DURABLE_TEST_BROWSER" in os.environ else ["browser"]
 

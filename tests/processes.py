@@ -17,6 +17,7 @@ import psutil
 from tests.servers import Guarded
 
 MANAGE = Path(__file__).with_name("manage.py")
+STARTED = "started worker="
 FAST = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.5, "REAP_SECONDS": 0.5}
 
 Value = TypeVar("Value")
@@ -127,7 +128,18 @@ class Worker(Command):
         durable: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        self._began = time.monotonic()
         super().__init__("durable_worker", *arguments, durable={**FAST, **(durable or {})}, env=env)
+
+    @property
+    def starts(self) -> int:
+        """How many processes have begun to work under it."""
+        return self.log.count(STARTED)
+
+    def wait_for_start(self) -> float:
+        """Until its first process works; in how many seconds it did."""
+        self.wait_for_log(STARTED)
+        return time.monotonic() - self._began
 
 
 def kill_all() -> None:

@@ -34,12 +34,14 @@ SLOW = "tests/acceptance"
 """Real processes that wait for leases to lapse, and leave the machine to others."""
 
 ENGINE = ["tests/client", "tests/executor", "tests/store", "tests/testing", "tests/worker"]
-"""About half of the rest."""
+PAGES = ["tests/admin", "tests/commands", "tests/views"]
+"""These two are about two thirds of the rest."""
 
 WHOLE: list[Part] = [
     ("postgres-redis", [SLOW]),
-    ("postgres-redis", [f"--ignore={folder}" for folder in (*ENGINE, SLOW)]),
     ("postgres-redis", ENGINE),
+    ("postgres-redis", PAGES),
+    ("postgres-redis", [f"--ignore={folder}" for folder in (*ENGINE, *PAGES, SLOW)]),
     ("postgres-database", [*QUEUES, f"--ignore={SLOW}"]),
     ("sqlite", [*CONTRACT, SLOW]),
     ("postgres-database", [*QUEUES, SLOW]),

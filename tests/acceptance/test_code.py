@@ -22,7 +22,7 @@ SHORT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.25}
 def test_an_unknown_workflow_is_blocked_and_taken_up_by_code_that_knows_it() -> None:
     run = faults.newcomer.enqueue()
     old = Worker(env=OLD_CODE, durable=SHORT)
-    old.wait_for_log("started worker=")
+    old.wait_for_start()
     wait_until(lambda: run.refresh().status == "blocked", 10, "the run to be blocked")
     # Two leases after it was queued: whoever deploys the web first has that long to deploy a worker.
     assert timezone.now() - run.run.created_at > timedelta(seconds=2)
@@ -46,7 +46,7 @@ def test_a_run_that_today_s_code_cannot_go_on_with_is_taken_up_by_that_of_yester
     assert old.stop() == 0
 
     new = Worker(durable={**SHORT, "VERSION": "today"})
-    new.wait_for_log("started worker=")
+    new.wait_for_start()
     run.send_event("go")
     wait_until(lambda: run.refresh().status == "blocked", 15, "the run to be blocked")
     why = run.why()

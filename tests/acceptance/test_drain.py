@@ -47,7 +47,7 @@ def test_sigterm_leaves_no_lease() -> None:
     for run in busy:
         wait_for_entry(run.id, "plod[0]")
     wait_for_trace(held.id, "second")
-    wait_until(lambda: worker.log.count("started worker=") == 2, message="both children to start")
+    wait_until(lambda: worker.starts == 2, message="both children to start")
 
     worker.signal(signal.SIGTERM)
     # What comes to its next step is handed back while another run's step still goes on.
@@ -102,7 +102,7 @@ def test_children_drain_when_their_supervisor_is_killed() -> None:
     runs = [faults.held_inside.enqueue(gate) for _ in range(8)]
     for run in runs:
         wait_for_trace(run.id, "second")
-    wait_until(lambda: worker.log.count("started worker=") == 2, message="both children to start")
+    wait_until(lambda: worker.starts == 2, message="both children to start")
     children = worker.children()
 
     worker.kill_leader()

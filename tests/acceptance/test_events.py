@@ -73,7 +73,7 @@ def test_events_around_every_suspension_are_taken_once() -> None:
 def test_events_are_taken_once_with_a_worker_that_freezes() -> None:
     workers = [Worker(), Worker()]
     for worker in workers:
-        worker.wait_for_log("started worker=")
+        worker.wait_for_start()
     ids = [handle.id for handle in faults.knocked.enqueue_many([{"times": TIMES}] * RUNS)]
     with knock(ids):
         wait_until(lambda: Event.objects.count() > RUNS // 2, message="a quarter of the events")
@@ -137,7 +137,7 @@ def test_several_at_a_time_are_taken_once_in_order_and_answered() -> None:
 def test_several_at_a_time_are_taken_once_in_order_when_a_worker_is_killed() -> None:
     workers = [Worker(), Worker()]
     for worker in workers:
-        worker.wait_for_log("started worker=")
+        worker.wait_for_start()
     ids = started(60)
     with ThreadPoolExecutor(4) as senders:
         conversations = [senders.submit(send_in_turn, ids[number::4], number) for number in range(4)]

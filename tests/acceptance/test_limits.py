@@ -8,7 +8,7 @@ import pytest
 
 from django_durable import get_run
 from django_durable.models import Run
-from tests.acceptance.test_sigkill import STARTED, recovery_seconds
+from tests.acceptance.test_sigkill import recovery_seconds
 from tests.acceptance.traces import new_gate, open_gate, traces, wait_for_success, wait_for_trace
 from tests.app import limits
 from tests.processes import Worker, wait_until
@@ -55,10 +55,10 @@ def test_the_slot_of_a_killed_worker_is_free_once_its_lease_is_taken_away(backen
     wait_for_trace(held.id, "work")
     waiting = limits.one_a_tenant.enqueue("a")
     heir = Worker()
-    heir.wait_for_log(STARTED)
+    start = heir.wait_for_start()
     victim.kill()
     open_gate(gate)
-    wait_for_success(held.id, waiting.id, timeout=recovery_seconds(backend) + 2)
+    wait_for_success(held.id, waiting.id, timeout=recovery_seconds(backend, start) + 2)
     assert len(traces(waiting.id)) == 1
 
 
@@ -72,7 +72,7 @@ def test_a_parent_that_waits_lets_its_child_have_the_only_slot() -> None:
 
 def test_the_next_run_of_a_key_hears_of_a_free_slot_and_need_not_wait_for_a_sweep() -> None:
     worker = Worker(durable={"LEASE_SECONDS": 60, "REAP_SECONDS": 60})
-    worker.wait_for_log(STARTED)
+    worker.wait_for_start()
     runs = [limits.one_a_tenant.enqueue("a") for _ in range(8)]
     wait_for_success(*(run.id for run in runs), timeout=20)
 

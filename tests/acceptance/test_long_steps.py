@@ -21,7 +21,7 @@ def test_a_step_of_three_leases_stays_with_its_worker() -> None:
     Worker()
     wait_for_trace(run.id, "second")
     other = Worker()
-    other.wait_for_log("started worker=")
+    other.wait_for_start()
     claimed = run.refresh().run
 
     three_leases = timedelta(seconds=3 * FAST["LEASE_SECONDS"])

@@ -40,7 +40,7 @@ def test_max_runs_ends_the_worker_with_runs_left() -> None:
 def test_max_seconds_ends_the_worker() -> None:
     run = faults.plodding.enqueue(10_000, 0.02)
     worker = Worker("--max-seconds", "1")
-    worker.wait_for_log("started worker=")
+    worker.wait_for_start()
     began = time.monotonic()
     assert worker.wait(5) == 0
     assert 0.9 < time.monotonic() - began < 2.5
@@ -134,7 +134,7 @@ def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
         worker = Worker(env=environment)
         worker.wait_for_log("the database is down or not migrated, trying again")
         assert Command("migrate", "--verbosity", "0", env=environment).wait() == 0
-        worker.wait_for_log("started worker=")
+        worker.wait_for_start()
         assert worker.stop() == 0
         assert "Traceback" not in worker.log
     finally:
@@ -147,11 +147,11 @@ def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
 def test_a_dead_child_comes_back_more_and_more_slowly() -> None:
     worker = Worker()
     for number in (1, 2):
-        wait_until(lambda number=number: worker.log.count("started worker=") == number, message="a child")
+        wait_until(lambda number=number: worker.starts == number, message="a child")
         os.kill(worker.children()[0], signal.SIGKILL)
     killed = time.monotonic()
     # At once after the first death, a second after the next.
-    wait_until(lambda: worker.log.count("started worker=") == 3, message="the third child")
+    wait_until(lambda: worker.starts == 3, message="the third child")
     assert time.monotonic() - killed > 0.9
 
 

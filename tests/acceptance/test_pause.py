@@ -41,10 +41,10 @@ def test_a_paused_run_rests_whatever_dies_and_goes_on_where_it_was(backend: str)
     paused, witness = stored(run.id), faults.held_inside.enqueue(other_gate)
     wait_for_trace(witness.id, "second")
     heir = Worker()
-    heir.wait_for_log("started worker=")
+    start = heir.wait_for_start()
     worker.kill()
     open_gate(other_gate)
-    wait_for_success(witness.id, timeout=recovery_seconds(backend))
+    wait_for_success(witness.id, timeout=recovery_seconds(backend, start))
     assert executions(witness.id)["second"] == 2
     assert stored(run.id) == paused and executions(run.id) == {"first": 1, "second": 1}
 

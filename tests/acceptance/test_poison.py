@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from django_durable.models import Run
-from tests.acceptance.test_sigkill import STARTED
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults
 from tests.processes import Worker, wait_until
@@ -44,7 +43,7 @@ def test_a_run_that_kills_its_process_is_blocked_and_its_neighbours_succeed() ->
 def test_sys_exit_fails_the_step_and_not_the_process() -> None:
     worker = Worker()
     # Before its child works, a process may have others, for a moment.
-    worker.wait_for_log(STARTED)
+    worker.wait_for_start()
     children = worker.children()
     exits = faults.exiting.enqueue()
     wait_until(lambda: exits.refresh().status == "failed", 10, "the run to fail")

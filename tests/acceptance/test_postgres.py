@@ -41,7 +41,7 @@ def test_runs_outlive_their_database_connections(
     strike: Callable[[PostgresServer], None], postgres_server: PostgresServer
 ) -> None:
     worker = Worker("--processes", "2", durable={"LEASE_SECONDS": 6})
-    wait_until(lambda: worker.log.count("started worker=") == 2, message="two processes")
+    wait_until(lambda: worker.starts == 2, message="two processes")
     half = RUNS // 2
     handles: list[RunHandle[list[int]]] = faults.plodding.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)
     handles += faults.plodding_async.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)

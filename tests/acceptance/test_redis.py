@@ -57,7 +57,7 @@ def test_an_emptied_redis_loses_nothing(redis_server: RedisServer) -> None:
 @pytest.mark.behaviour("RUN-10c")
 def test_a_redis_that_stops_and_comes_back_loses_nothing(redis_server: RedisServer) -> None:
     worker = Worker()
-    worker.wait_for_log("started worker=")
+    worker.wait_for_start()
     early = [faults.plodding.enqueue(20, 0.02) for _ in range(20)]
     wait_for_trace(early[0].id, "plod[0]")
     redis_server.stop()
@@ -92,7 +92,7 @@ def test_the_list_is_used_again_once_redis_is_back(redis_server: RedisServer) ->
 
 def test_a_redis_that_hangs_holds_nobody_up(redis_server: RedisServer) -> None:
     worker = Worker()
-    worker.wait_for_log("started worker=")
+    worker.wait_for_start()
     assert redis_server._process is not None
     redis_server._process.signal(signal.SIGSTOP)
     try:

@@ -25,7 +25,7 @@ CRASHES = st.one_of(st.sets(st.integers(1, 60), max_size=12), st.just(set(range(
 SEEDS = st.integers(0, 2**32)
 LOST_MAX = st.sampled_from([1, loops.LOST_MAX])
 """After how many turns a loop undoes what losers did in them."""
-BOUNDED = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+BOUNDED = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def new_world(seed: float, **given: Any) -> World:

@@ -71,7 +71,7 @@ def test_names_are_what_they_are(db: PrivateDatabase) -> None:
     assert rows() == [("step", TEN, hostile, hostile[:100], hostile, [0, 0, 1, 0])]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     parts=st.lists(
         st.dictionaries(

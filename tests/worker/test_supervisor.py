@@ -428,14 +428,14 @@ def test_a_child_that_outlives_the_grace_after_max_seconds_is_not_replaced() -> 
     run = faults.held_inside.enqueue(new_gate())
     wait_for_trace(run.id, "second")
     assert worker.wait(5) == 0
-    assert worker.log.count("started worker=") == 1
+    assert worker.starts == 1
     row = run.refresh().run
     assert (row.status, row.lease_token, row.crashes) == ("queued", None, 0)
 
 
 def test_a_child_that_gets_the_signal_itself_is_replaced() -> None:
     worker = Worker()
-    worker.wait_for_log("started worker=")
+    worker.wait_for_start()
     os.kill(worker.children()[0], signal.SIGTERM)
-    wait_until(lambda: worker.log.count("started worker=") == 2, message="the next child")
+    wait_until(lambda: worker.starts == 2, message="the next child")
     assert worker.stop() == 0

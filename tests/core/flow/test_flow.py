@@ -467,7 +467,7 @@ class Program:
 
 
 @pytest.mark.behaviour("STEP-01c")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(OPERATIONS, st.booleans())
 def test_a_crash_after_any_commit_changes_nothing(operations: list[tuple[str, int]], is_twice: bool) -> None:
     plain = Program(operations)
@@ -486,7 +486,7 @@ def test_a_crash_after_any_commit_changes_nothing(operations: list[tuple[str, in
         assert [path for path, entry in world.entries.items() if entry.status == EntryStatus.WAITING] == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(OPERATIONS)
 def test_a_crash_before_any_commit_repeats_one_step_at_most(operations: list[tuple[str, int]]) -> None:
     # Steps that fail by count would fail differently: their bodies are asked again after the crash.

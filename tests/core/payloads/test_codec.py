@@ -164,7 +164,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(values)
 def test_any_value_comes_back_exactly(value: Any) -> None:
     assert_round_trip(value)
@@ -618,7 +618,7 @@ any_json = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.one_of(st.text(max_size=20), any_json.map(json.dumps)))
 @example('{"$":"decimal","v":"1e999999999999999999999"}')
 def test_any_text_decodes_or_is_refused(text: str) -> None:
@@ -629,7 +629,7 @@ def test_any_text_decodes_or_is_refused(text: str) -> None:
     assert_same(decode(encode(value)), value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(values.map(encode), st.data())
 def test_a_damaged_text_decodes_or_is_refused(text: str, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(text)))

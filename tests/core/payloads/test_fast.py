@@ -126,7 +126,7 @@ def grown(leaves: st.SearchStrategy[Any], keys: st.SearchStrategy[Any]) -> st.Se
     )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.one_of(grown(atoms, texts), grown(st.one_of(atoms, strange), keys)))
 def test_any_value_has_one_text_or_one_error_and_one_value_again(value: Any) -> None:
     assert_alike(encode, value)
@@ -135,7 +135,7 @@ def test_any_value_has_one_text_or_one_error_and_one_value_again(value: Any) -> 
         assert text[1] == repr(encode(value))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(floats)
 def test_any_float_is_read_as_it_is_written(value: float) -> None:
     assert_alike(encode, [value])
@@ -152,7 +152,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(
     st.one_of(
         st.lists(st.one_of(pieces, st.text(max_size=2)), max_size=8).map("".join),
@@ -165,7 +165,7 @@ def test_any_text_has_one_value_or_one_error(text: str) -> None:
     assert_alike(decode, text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(grown(atoms, texts), st.data())
 def test_a_damaged_text_has_one_error(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value)
