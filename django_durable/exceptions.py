@@ -121,7 +121,7 @@ class CannotFork(DurableError):
     that are spelt like it."""
 
     def __init__(self, run_id: object, from_step: str, reason: str, close: Sequence[str] = ()) -> None:
-        self.run_id, self.from_step, self.close = run_id, from_step, list(close)
+        self.run_id, self.from_step, self.reason, self.close = run_id, from_step, reason, list(close)
         hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
         super().__init__(f"Run {run_id} cannot be forked from {from_step!r}: {reason}{hint}")
 

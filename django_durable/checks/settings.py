@@ -13,6 +13,7 @@ from django.core.checks import CheckMessage, register
 from django.utils.module_loading import import_string
 
 from ..conf import KNOWN_KEYS
+from ..core.journal.log import LINES_MAX
 from .messages import TAG, Messages, error
 from .reading import all_keys, expected, has_right_type, sound_settings, written
 
@@ -79,9 +80,11 @@ def _out_of_range() -> Iterator[tuple[str, str]]:
     for key in _WHOLE_FROM_ONE:
         if getattr(settings, key) < 1:
             yield key, "It must be at least 1."
-    for key in ("SHUTDOWN_GRACE_SECONDS", "LOG_LINES"):
-        if getattr(settings, key) < 0:
-            yield key, "It must be 0 or more."
+    if settings.SHUTDOWN_GRACE_SECONDS < 0:
+        yield "SHUTDOWN_GRACE_SECONDS", "It must be 0 or more."
+    if settings.LOG_LINES != 0 and settings.LOG_LINES < LINES_MAX:
+        # One commit may bring so many. Where some of them are gone at once, a replay says them again.
+        yield "LOG_LINES", f"It must be 0, or at least {LINES_MAX}."
     if settings.JOURNAL_WARN_ENTRIES > settings.JOURNAL_MAX_ENTRIES:
         yield "JOURNAL_WARN_ENTRIES", "It must be at most JOURNAL_MAX_ENTRIES: the warning would come after the error."
     if settings.MAX_CRASHES > MAX_CRASHES_MOST:

@@ -117,6 +117,8 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
     assert perform.settle is not None  # noqa: S101  (what makes a step atomic)
     entry = perform.settle(returned)
     flow.journal.add(entry)
+    # What the body has said: of a step, a log is all that is pending.
+    pending.absorb(flow.take_pending())
     write = replace(pending, entries={**pending.entries, entry.path: entry})
     settings = durable_settings()
     if db.dialect.has_one_writer and returned.seconds > settings.LEASE_SECONDS - settings.lease_margin:
@@ -160,4 +162,8 @@ def _journaled_value(flow: Flow, perform: Perform) -> Any:
 
 def _restore(flow: Flow, pending: Write, path: str) -> None:
     pending.entries.pop(path, None)
+    pending.absorb(flow.take_pending())
+    if pending.log is not None:
+        # The journal has answered: none of it is stored.
+        pending.log.is_in_doubt = False
     flow.pending = pending

@@ -79,6 +79,7 @@ class Attempt:
                 max_entries=settings.JOURNAL_MAX_ENTRIES if claim.phase == Phase.FORWARD else None,
                 is_fork=claim.is_fork,
                 keeps_log=settings.LOG_LINES > 0,
+                has_begun=claim.has_begun,
             ),
             claim.journal,
             claim.lease,

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from django.db.utils import IntegrityError
+
 from ..conf import durable_settings
 from ..core.flow.lease import Lease
 from ..core.journal.annotations import merged
@@ -36,9 +38,8 @@ def write_batch(
         batch.add(lease, write)
     receipts = Receipts(db.dialect, [lease for lease, _ in writes])
     try:
-        if batch.is_plain and db.dialect.has_writing_ctes and not clears_suspicion:
-            _write_at_once(db, batch, receipts)
-        else:
+        at_once = batch.is_plain and db.dialect.has_writing_ctes and not clears_suspicion
+        if not (at_once and _is_written_at_once(db, batch, receipts)):
             with db.transaction():
                 _write_in_turn(db, batch, receipts, clears_suspicion)
         _find_lost(db, writes, receipts)
@@ -51,6 +52,22 @@ def write_batch(
     for lease, write in writes:
         receipts.leave_to_the_sweep(lease.run_id, write.outcome)
     return receipts.by_run
+
+
+def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
+    """Write all in one statement; False where nothing is written, and has to be in turn."""
+    if not batch.logged:
+        _write_at_once(db, batch, receipts)
+        return True
+    if db.connection.in_atomic_block:
+        # Where the statement fails it would take the caller's transaction along: all that an atomic step has done.
+        return False
+    try:
+        _write_at_once(db, batch, receipts)
+    except IntegrityError:
+        # Lines of a branch came between snapshot and fence. A statement that begins behind the fence sees them.
+        return False
+    return True
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:

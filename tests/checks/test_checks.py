@@ -13,6 +13,7 @@ from django_redis.cache import RedisCache
 
 from django_durable import Cron, durable_workflow
 from django_durable.checks.redis import places
+from django_durable.core.journal.log import LINES_MAX
 from tests.checks.scenes import SCENES, caches, database, durable, redis, scheduled, setting, workflows
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -121,6 +122,8 @@ def test_wrong_types(key: str, value: object, expected: str) -> None:
         ("POLL_SECONDS", -1),
         ("RETENTION_DAYS", 0),
         ("SHUTDOWN_GRACE_SECONDS", -0.1),
+        ("LOG_LINES", -1),
+        ("LOG_LINES", 99),
         ("MAX_CRASHES", 40_000),
         ("VERSION", ""),
         ("VERSION", "v" * 65),
@@ -129,6 +132,12 @@ def test_wrong_types(key: str, value: object, expected: str) -> None:
 def test_out_of_range(key: str, value: object) -> None:
     with durable(**{key: value})():
         assert [message.id for message in messages() if key in message.msg] == ["django_durable.E004"]
+
+
+@pytest.mark.parametrize("lines", [0, LINES_MAX])
+def test_all_lines_of_one_commit_are_kept_or_none(lines: int) -> None:
+    with durable(LOG_LINES=lines)():
+        assert messages() == []
 
 
 @pytest.mark.parametrize("lease", [2, 30.0, 1.5])

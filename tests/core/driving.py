@@ -117,6 +117,7 @@ class World:
             warn_entries=self.warn_entries,
             max_entries=self.max_entries,
             keeps_log=self.keeps_log,
+            has_begun=self.attempts > 1,
         )
         self.flow = Flow(info, journal, self.lease, self.step_retry, chance=lambda: 0.5)
         outcome = self._call(body)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from django_durable import Break, Continue, Retry
+from django_durable import PENDING, Break, Continue, Retry
 from django_durable.core.context import Context
-from django_durable.core.journal.log import LINES_MAX, MESSAGE_MAX, Log, Logged
+from django_durable.core.journal.log import LINES_MAX, MESSAGE_MAX, FailedAttempt, Log, Logged
 from django_durable.core.journal.outcomes import Completed, Failed
 from tests.core.driving import AT_ONCE, NOON, Body, World, failing
 
@@ -58,6 +58,30 @@ def test_the_last_attempt_stands_in_its_entry_and_not_in_the_log() -> None:
     assert [(line.attempt, line.message) for line in world.log] == [
         (1, "attempt 1 failed, the next one comes at once: ValueError")
     ]
+
+
+class Refused(Exception):
+    pass
+
+
+@pytest.mark.parametrize("message", ["", "no: such", "a\nb", " ", ": ", "x" * 9_000, "attempt 7 failed: no", "\0"])
+@pytest.mark.parametrize("initial", [0, 0.01, 1e9])
+def test_what_was_raised_is_read_back_from_such_a_line(message: str, initial: float) -> None:
+    world, fn = World(), failing(Refused(message))
+    retry = Retry(max_attempts=2, initial=initial, maximum=initial or 1, jitter=0)
+    world.value(lambda ctx: ctx.step("charge", fn, retry=retry))
+    [line] = world.log
+    found = FailedAttempt.read(line.message)
+    assert found is not None and str(found) == line.message
+    # As in the entry of a step that has failed for good.
+    assert found.type == f"{__name__}.Refused"
+    assert found.message[:400] == message.replace("\0", "\ufffd")[:400]
+    assert "such" not in found.head and "x" not in found.head.replace("next", "")
+
+
+@pytest.mark.parametrize("text", ["", "… 3 more lines were left out", "attempt 1 failed", "attempt x failed: E: m"])
+def test_other_texts_are_no_such_line(text: str) -> None:
+    assert FailedAttempt.read(text) is None
 
 
 # --- when ------------------------------------------------------------------------------------
@@ -431,3 +455,154 @@ def test_what_steps_say_has_places_of_its_own() -> None:
     world = World()
     world.value(lambda ctx: [ctx.step(name, lambda: ctx.log.info("x")) for name in ("a", "b")])
     assert len({line.place for line in world.log}) == 2
+
+
+# --- what stands already ---------------------------------------------------------------------
+
+
+def test_what_an_attempt_without_a_journal_has_said_stands_once() -> None:
+    fails = failing(ValueError(), ValueError())
+
+    def body(ctx: Context) -> None:
+        ctx.log.info("begun")
+        fails()
+        ctx.step("a", int)
+
+    world = World()
+    for outcome in (Failed, Failed, Completed):
+        assert isinstance(world.attempt(body), outcome)
+    assert said(world) == ["begun"]
+
+
+def test_what_was_said_before_a_pause_ahead_of_the_first_entry_stands_once() -> None:
+    def body(ctx: Context) -> None:
+        ctx.log.info("begun")
+        world.lease.pause_requested = world.attempts == 1
+        ctx.step("a", int)
+
+    world = World()
+    world.run(body)
+    assert (world.attempts, said(world)) == (2, ["begun"])
+
+
+def test_behind_what_a_resume_has_opened_nothing_is_said_twice(caplog: pytest.LogCaptureFixture) -> None:
+    fails = failing(ValueError())
+
+    def body(ctx: Context) -> None:
+        ctx.log.info("start")
+        ctx.step("a", int, compensate=lambda value: None)
+        ctx.log.info("a done, try %d", world.attempts)
+        ctx.step("b", int)
+        ctx.annotate(stage=world.attempts)
+        ctx.log.info("b done")
+        ctx.step("c", int)
+        ctx.log.info("c done")
+        fails()
+        ctx.step("d", int)
+        ctx.log.info("d done")
+
+    world = World()
+    assert isinstance(world.attempt(body), Failed)
+    world.undo(body)
+    world.resume()
+    caplog.clear()
+    assert isinstance(world.run(body), Completed)
+    assert said(world) == ["start", "a done, try 1", "b done", "c done", "d done"]
+    # Of the step that was done again Python's logging hears again.
+    assert caplog.messages == [f"a done, try {world.attempts}", "d done"]
+    assert world.notes == f'[["stage",{world.attempts}]]'
+
+
+def test_what_a_compensation_says_is_kept_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def branch(ctx: Context) -> None:
+        ctx.step("b", int, compensate=lambda value: ctx.log.info("undoing b"))
+
+    def body(ctx: Context) -> None:
+        ctx.step("a", int, compensate=lambda value: ctx.log.info("undoing a"))
+        ctx.join("both", {"left": branch})
+        raise ValueError
+
+    world = World()
+    world.attempt(body)
+    world.undo(body)
+    assert said(world) == caplog.messages == ["undoing b", "undoing a"]
+
+
+def test_what_the_item_of_a_map_says_is_logged_when_the_run_was_claimed_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fails = failing(ValueError())
+
+    def work(item: int) -> None:
+        if item == 0:
+            fails()
+
+    def body(ctx: Context) -> None:
+        def say(item: int) -> None:
+            ctx.log.info("item %d", item)
+            work(item)
+
+        ctx.step("a", int)
+        ctx.map("m", say, [0, 1])
+
+    world = World(step_retry=Retry(max_attempts=3, initial=10, jitter=0))
+    world.value(body)
+    assert caplog.messages == said(world) == ["item 0", "item 1", "item 0"]
+
+
+def test_a_branch_that_speaks_through_the_log_around_it_is_heard_as_itself() -> None:
+    def body(ctx: Context) -> None:
+        def branch(inner: Context) -> None:
+            ctx.log.info("begins")
+            inner.step("work", int)
+            ctx.log.info("is over")
+
+        ctx.join("both", {"left": branch, "right": branch})
+
+    world = World()
+    world.value(body)
+    lines = sorted((line.scope, line.message) for line in world.log)
+    assert lines == [(f"both/{name}", text) for name in ("left", "right") for text in ("begins", "is over")]
+    assert len({line.place for line in world.log}) == 4
+
+
+def test_a_poll_that_failed_and_is_made_again_is_a_line_of_the_engine() -> None:
+    fn = failing(ValueError("no"), OSError("away"), None, ValueError("no"))
+    results = count()
+
+    def ask() -> Any:
+        fn()
+        return PENDING if next(results) == 0 else 1
+
+    world = World()
+    world.value(lambda ctx: ctx.poll("p", ask, every=60, retry=Retry(max_attempts=5, initial=30, jitter=0)))
+    assert [(line.scope, line.attempt, line.level) for line in world.log] == [
+        ("p", attempt, logging.WARNING) for attempt in (1, 2, 1)
+    ]
+    assert len({line.place for line in world.log}) == 3
+    assert "ValueError: no" in world.log[0].message
+
+
+def test_what_the_engine_says_is_not_left_out_for_what_code_has_said() -> None:
+    fn = failing(ValueError("x"))
+
+    def body(ctx: Context) -> None:
+        for number in range(LINES_MAX + 1):
+            ctx.log.info("%d", number)
+        ctx.step("a", fn, retry=AT_ONCE)
+
+    world = World()
+    world.value(body)
+    assert [line.attempt for line in world.log] == [*[None] * LINES_MAX, 1]
+    assert said(world)[-1] == "… 2 more lines were left out"
+
+
+def test_how_many_lines_were_left_out_has_a_place_by_its_count() -> None:
+    def place(more: int) -> int:
+        log = Log()
+        for number in range(LINES_MAX + more):
+            log.add(Logged(logging.INFO, "x", NOON, "", number))
+        return log.to_send()[-1].place
+
+    assert len({place(more) for more in range(3)}) == 3
+    assert place(2) == place(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.db.utils import OperationalError
 from django_durable import AsyncContext, Context, Retry, current_step, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
+from django_durable.executor import atomic
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
 from django_durable.store.claiming import Claimant, claim_next
@@ -189,3 +191,77 @@ def test_a_coroutine_function_is_refused() -> None:
     run = refused.enqueue()
     run_until_idle()
     assert "plain function" in run.error["message"]  # type: ignore[index]
+
+
+# --- what the body says ----------------------------------------------------------------------
+
+
+@durable_workflow(name="atomic.telling", step_retry=ONCE)
+def telling(ctx: Context) -> None:
+    def charge() -> None:
+        ctx.log.info("charging")
+        during["telling"]()
+
+    ctx.log.info("begun")
+    ctx.step("charge", charge, atomic=True)
+    ctx.log.info("charged")
+    ctx.step("after", during.get("after", int))
+
+
+def said(run: Any) -> list[str]:
+    return [line.message if line.attempt is None else f"attempt {line.attempt}" for line in run.log()]
+
+
+@pytest.fixture
+def _at_info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="django_durable.workflow")
+
+
+def raise_once(error: Exception) -> Callable[[], None]:
+    errors = iter([error])
+
+    def fn() -> None:
+        for each in errors:
+            raise each
+
+    return fn
+
+
+@pytest.mark.usefixtures("_at_info")
+def test_what_a_body_says_is_stored_with_its_step() -> None:
+    seen: list[list[str]] = []
+    during["telling"] = lambda: None
+    during["after"] = lambda: seen.append(said(run))
+    run = telling.enqueue()
+    run_until_idle()
+    assert seen[0] == ["begun", "charging"]
+    assert said(run) == ["begun", "charging", "charged"]
+
+
+@pytest.mark.usefixtures("_at_info")
+def test_what_a_body_that_raises_has_said_is_kept() -> None:
+    during["telling"] = raise_once(ValueError("no"))
+    run = telling.enqueue()
+    run_until_idle()
+    assert said(run) == ["begun", "charging", "attempt 1", "charging", "charged"]
+
+
+@pytest.mark.usefixtures("_at_info")
+def test_what_was_said_before_a_commit_that_was_refused_is_kept_and_not_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse = raise_once(OperationalError("refused"))
+    during["telling"] = lambda: monkeypatch.setattr(atomic, "write_batch", refused)
+    write_batch = atomic.write_batch
+    logs: list[Any] = []
+
+    def refused(db: Any, writes: Any) -> Any:
+        logs.append(writes[0][1].log)
+        logs[-1].is_in_doubt = len(logs) == 1
+        refuse()
+        return write_batch(db, writes)
+
+    run = telling.enqueue()
+    run_until_idle()
+    assert said(run) == ["begun", "charging", "attempt 1", "charging", "charged"]
+    assert [log.is_in_doubt for log in logs] == [False, False]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from django_durable.core.context import Context
 from django_durable.core.journal.journal import Write
+from django_durable.core.journal.log import Log
 from django_durable.core.journal.outcomes import Cancelled, Lost, Released
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds.loops import Break, Continue
@@ -360,3 +363,30 @@ def test_a_thread_is_free_and_without_connections_when_its_branch_s_end_is_told(
     assert told.wait(PATIENCE)
     pool.close()
     assert again == [True]
+
+
+def test_no_line_is_lost_of_what_branches_say_at_once_through_one_log(
+    pool: BranchThreads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="django_durable.workflow")
+    items, lines = range(20), list[str]()
+
+    def open_slowly(write: Write) -> Log:
+        if write.log is None:
+            # Here another thread goes on.
+            time.sleep(0.002)
+            write.log = Log()
+        return write.log
+
+    def note(write: Write) -> None:
+        lines.extend(line.message for line in (write.log.lines if write.log is not None else ()))
+
+    def body(ctx: Context) -> None:
+        ctx.map("all", lambda item: ctx.log.info("%d", item), items, max_parallel=4)
+
+    monkeypatch.setattr(Write, "open_log", open_slowly)
+    commit = MemoryCommit(hook=note)
+    flow = new_flow(commit)
+    flow.run = replace(flow.run, keeps_log=True)
+    run(body, commit, pool, flow)
+    assert sorted(lines, key=int) == [str(item) for item in items]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -391,3 +392,34 @@ def test_a_function_that_ended_in_time_is_not_too_late_for_what_a_loser_of_it_st
         run = late.enqueue()
         run_until_idle()
         assert (run.result(timeout=0), log) == ("in time", ["paid", "-paid"])
+
+
+@durable_workflow(name="undo.telling", step_retry=ONCE)
+def telling(ctx: Context) -> None:
+    def branch(ctx: Context) -> None:
+        ctx.step("b", int, compensate=lambda value: ctx.log.info("undoing b"))
+
+    ctx.step("a", int, compensate=lambda value: ctx.log.info("undoing a"))
+    ctx.join("both", {"left": branch})
+    ctx.step("fail", fail, "rollback")
+
+
+@durable_workflow(name="undo.telling_async", step_retry=ONCE)
+async def telling_async(ctx: AsyncContext) -> None:
+    async def branch(ctx: AsyncContext) -> None:
+        async def undo(value: int) -> None:
+            ctx.log.info("undoing b")
+
+        await ctx.step("b", int, compensate=undo)
+
+    await ctx.step("a", int, compensate=lambda value: ctx.log.info("undoing a"))
+    await ctx.join("both", {"left": branch})
+    await ctx.step("fail", fail, "rollback")
+
+
+@pytest.mark.parametrize("workflow", [telling, telling_async])
+def test_what_a_compensation_says_is_in_the_run_s_log(workflow: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="django_durable.workflow")
+    run = workflow.enqueue()
+    run_until_idle()
+    assert [line.message for line in run.log()] == caplog.messages == ["undoing b", "undoing a"]

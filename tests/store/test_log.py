@@ -176,6 +176,19 @@ def test_of_a_run_the_newest_lines_are_kept(db: PrivateDatabase, write: Store, s
     assert stored(long.run_id) == ["8", "9"]
 
 
+@both
+def test_what_was_said_again_leaves_no_gap_that_counts_as_lines(
+    db: PrivateDatabase, write: Store, settings: Any
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "LOG_LINES": 10}
+    one = running(db)
+    lines = [line(str(place), place) for place in range(9)]
+    write_batch(db, [(one.lease, write(log_of(*lines)))])
+    again = [replace(each, is_again=True) for each in lines]
+    write_batch(db, [(one.lease, write(log_of(*again, line("9", 9))))])
+    assert stored(one.run_id) == list("0123456789")
+
+
 HOSTILE = ["a\x00b", "\ud83d and \udc69", "".join(map(chr, range(0x120))), "\U0001f469" * MESSAGE_MAX, "\\u0000", ""]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from django.db.backends.postgresql.psycopg_any import IsolationLevel
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.journal import Write
-from django_durable.core.journal.outcomes import Completed, Released, Suspended
+from django_durable.core.journal.outcomes import Completed, Outcome, Released, Suspended
 from django_durable.core.journal.states import Status
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
@@ -41,6 +42,7 @@ from tests.store.rows import (
     status_of,
     step_entry,
 )
+from tests.store.test_log import line, log_of, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +52,7 @@ IS_DUE = f"WHERE {ASLEEP} AND r.wake_at <="
 """Of the scan that locks; the same statement has looked before where there are sleepers at all."""
 
 
-class Gated(PrivateDatabase):
+class Gate(Database):
     """Its first statement with ``where`` in it stops at a gate: after it took its snapshot, before it locks a row."""
 
     def __init__(self, where: str) -> None:
@@ -63,6 +65,10 @@ class Gated(PrivateDatabase):
             # An InitPlan: worked out when the first row is looked at, which is after the snapshot.
             sql = f"{before}WHERE (SELECT pg_advisory_xact_lock({GATE}) IS NOT NULL) AND {found[6:]}{after}"
         return super().rows(sql, **parameters)
+
+
+class Gated(Gate, PrivateDatabase):
+    pass
 
 
 @pytest.fixture
@@ -135,6 +141,28 @@ def test_a_cancellation_between_snapshot_and_fence_wins_over_the_outcome(
     assert receipts[claimed.run_id].status == Status.CANCELLED
     assert receipts[claimed.run_id].cancelling
     assert status_of(claimed.run_id) == Status.CANCELLED
+
+
+@pytest.mark.parametrize("is_inside", [False, True], ids=["alone", "in the caller's transaction"])
+@pytest.mark.parametrize("outcome", [None, Completed("1")])
+def test_lines_that_a_branch_stores_between_snapshot_and_fence_cost_none_of_ours(
+    db: PrivateDatabase, between: Callable[..., Any], outcome: Outcome | None, is_inside: bool
+):
+    claimed, other = running(db), running(db)
+    where = "WHERE r.lease_token = i.token"
+    ours = Write(entries(step_entry("ours")), log=log_of(line("b", 1), line("c", 2)), outcome=outcome)
+    others = Write(entries(step_entry("others")), log=log_of(line("x", 3)))
+
+    def send_both(gated: Database) -> Any:
+        with transaction.atomic() if is_inside else nullcontext():
+            return write_batch(Gate(where) if is_inside else gated, [(claimed.lease, ours), (other.lease, others)])
+
+    branch = Write(entries(step_entry("branch")), log=log_of(line("a", 4)))
+    receipts = between(where, send_both, lambda: write_batch(db, [(claimed.lease, branch)]))
+    assert all(receipt.is_held for receipt in receipts.values())
+    assert (stored(claimed.run_id), stored(other.run_id)) == (["a", "b", "c"], ["x"])
+    assert sorted(fresh(claimed.run_id).journal.values_list("path", flat=True)) == ["branch", "ours"]
+    assert status_of(claimed.run_id) == (Status.RUNNING if outcome is None else Status.SUCCEEDED)
 
 
 @pytest.mark.parametrize("by", ["id", "best first", "best of the due", "oldest first"])

@@ -9,7 +9,7 @@ from ..names import keyed_path, make_path
 class Claimed:
     """Of the calls in one scope, which is empty or ends with a slash."""
 
-    __slots__ = ("_counts", "_indexed", "_keyed", "_paths", "last")
+    __slots__ = ("_counts", "_indexed", "_keyed", "_paths", "last", "said")
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
@@ -20,6 +20,8 @@ class Claimed:
         self._counts: dict[str, int] = {}
         self.last = ""
         """The path of the latest call; empty before the first."""
+        self.said = 0
+        """How many lines were logged since that call."""
 
     def claim(self, scope: str, name: str, key: object = None) -> str:
         """The path of this call, which no other has. Raises StepNameReused, InvalidName."""
@@ -32,7 +34,7 @@ class Claimed:
         if path in self._paths:
             raise StepNameReused(path)
         self._paths.add(path)
-        self.last = path
+        self.last, self.said = path, 0
         return path
 
     def claim_indexes(self, path: str) -> None:

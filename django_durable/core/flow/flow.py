@@ -30,7 +30,7 @@ from .claimed import Claimed
 from .halting import reason_to_halt
 from .journal_bounds import JournalBounds
 from .lease import Lease
-from .looking import Looking, as_before
+from .looking import DECIDED, Looking, as_before
 from .losers import Losers
 from .redoing import Redoing
 from .run_info import RunInfo
@@ -51,6 +51,7 @@ class Flow:
     """``pending`` is what the next commit will carry, ``outcome`` how this line ended (None: it has not)."""
 
     __slots__ = (
+        "_is_at_decided",
         "_is_stopped",
         "_parent",
         "answered",
@@ -118,6 +119,7 @@ class Flow:
         """Where this line only replays, for what there is to undo: how far. It changes nothing of the journal."""
         self._parent = parent
         self._is_stopped = False
+        self._is_at_decided = False
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -145,6 +147,12 @@ class Flow:
     def may_undo(self, path: str) -> bool:
         """Whether a step in the scope ``path`` was given a compensation."""
         return any(entry.undo for entry in self.journal.under(f"{path}/"))
+
+    @property
+    def says_again(self) -> bool:
+        """Whether what the code says here was said before: in a replay, and where a resume has opened an entry behind
+        the others, of which the journal still has what they came to."""
+        return self.is_replaying or self._is_at_decided
 
     # --- identity ------------------------------------------------------------------------------
 
@@ -182,8 +190,9 @@ class Flow:
             if journal.size >= self.bounds.near and not self.is_stopped:
                 self.bounds.make_room(journal, at_any_size=kind == Kind.UNDO)
             # A line that only looks says nothing that an attempt has said, or will say.
-            self.is_replaying = self.is_looking
+            self.is_replaying, self._is_at_decided = self.is_looking, False
             return None
+        self._is_at_decided = entry.status in DECIDED
         if self.is_replaying:
             self.pending.unsay()
         if entry.is_wait:

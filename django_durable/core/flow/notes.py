@@ -11,16 +11,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from hashlib import blake2b
 from math import isfinite
 from os import urandom
 from typing import Any
 
 from ..journal.journal import Entry
-from ..journal.log import LEVEL_MAX, MESSAGE_MAX, Logged, fit_message
+from ..journal.log import LEVEL_MAX, MESSAGE_MAX, FailedAttempt, Logged, fit_message, place_number
 from ..names import check_name
 from ..payloads.codec import encode
-from ..payloads.failures import short
+from ..payloads.failures import describe, short
+from .executing import executing_flow
 from .flow import Flow
 from .stepping import running_step
 
@@ -60,18 +60,18 @@ def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
         flow.pending.notes.update(texts)
 
 
-def note_attempt(flow: Flow, entry: Entry, error: BaseException) -> None:
+def note_attempt(flow: Flow, entry: Entry, error: BaseException, polls: int = 0) -> None:
     """Keep in the run's log that the last attempt of this step failed and is made again: the entry will only know of
-    the one that comes last."""
+    the one that comes last. The attempts of a poll are counted from 1 after each of the ``polls`` that came to an end.
+    """
     if flow.run.keeps_log:
-        wait = f"in {round(entry.wake_after, 2):.10g} s" if entry.wake_after else "at once"
-        told = short(error, ERROR_MAX).removesuffix(": ")
+        told = FailedAttempt.of(entry.attempts, entry.wake_after, describe(error, limit_message=ERROR_MAX))
         line = Logged(
             level=logging.WARNING,
-            message=fit_message(f"attempt {entry.attempts} failed, the next one comes {wait}: {told}"),
+            message=fit_message(str(told)),
             at=flow.journal.now(),
             scope=entry.path,
-            place=_number(f"{entry.path}\n{entry.attempts}"),
+            place=place_number(f"{entry.path}\n{entry.attempts}" + (f"\n{polls}" if polls else "")),
             attempt=entry.attempts,
             seconds=entry.seconds,
         )
@@ -87,12 +87,18 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, flow: Flow) -> None:
         super().__init__(logger, {"workflow": flow.run.workflow, "run": str(flow.run.run_id)})
         self._flow = flow
-        self._after = ""
-        self._count = 0
-        """Of the lines that were said since the call at ``_after``."""
+
+    @property
+    def _speaker(self) -> Flow:
+        """The line of this attempt whose code this is: a branch may speak through the log of the code around it, and a
+        compensation through that of a line which only looks."""
+        line = executing_flow()
+        return line if line is not None and line.journal is self._flow.journal else self._flow
 
     def isEnabledFor(self, level: int) -> bool:
-        return not self._flow.is_replaying and super().isEnabledFor(level)
+        # No replay runs a step's function.
+        is_new = running_step() is not None or not self._speaker.says_again
+        return is_new and super().isEnabledFor(level)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         # Asked first: of what is filtered nothing is made.
@@ -105,7 +111,7 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
         super().log(level, msg, *args, **kwargs)
 
     def _keep(self, level: int, msg: object, args: tuple[object, ...], exc_info: object) -> None:
-        flow = self._flow
+        flow, is_in_step = self._speaker, running_step() is not None
         if flow.is_looking or flow.is_closed or flow.outcome is not None:
             # An attempt that is over unwinds the code: it says there what it says again each time.
             return
@@ -114,27 +120,22 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
             message=fit_message(_message(msg, args) + _raised(exc_info)),
             at=flow.journal.now(),
             scope=flow.scope.removesuffix("/"),
-            place=self._place(),
-            is_again=flow.is_replaying,
+            # No replay says again what a step's function has said.
+            place=int.from_bytes(urandom(8), signed=True) if is_in_step else _place(flow),
+            # An attempt that has journaled nothing may have stored lines as well, with its outcome.
+            is_again=not is_in_step and (flow.says_again or flow.run.has_begun),
         )
         flow.pending.open_log().add(line)
-
-    def _place(self) -> int:
-        if running_step() is not None:
-            # No replay says again what a step's function has said.
-            return int.from_bytes(urandom(8), signed=True)
-        after = self._flow.claimed.last
-        self._count = self._count + 1 if after == self._after else 1
-        self._after = after
-        return _number(f"{self._flow.scope}\n{after}\n{self._count}")
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
         return msg, kwargs
 
 
-def _number(place: str) -> int:
-    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest(), signed=True)
+def _place(flow: Flow) -> int:
+    claimed = flow.claimed
+    claimed.said += 1
+    return place_number(f"{flow.scope}\n{claimed.last}\n{claimed.said}")
 
 
 def _message(msg: object, args: tuple[object, ...]) -> str:

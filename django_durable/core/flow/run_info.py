@@ -12,7 +12,8 @@ from .journal_bounds import JournalBounds
 @dataclass(slots=True, frozen=True)
 class RunInfo:
     """``deadline_at`` is the database's time, ``lease_margin`` how many seconds before the end of its lease the run
-    begins nothing new, ``keeps_log`` whether what the run logs is stored.
+    begins nothing new, ``keeps_log`` whether what the run logs is stored, ``has_begun`` whether an attempt before this
+    one may have stored something.
     """
 
     run_id: UUID
@@ -27,6 +28,7 @@ class RunInfo:
     max_entries: int | None = None
     is_fork: bool = False
     keeps_log: bool = False
+    has_begun: bool = False
 
     def bounds(self, size: int) -> JournalBounds:
         """What bounds its journal, which has ``size`` entries to begin with."""

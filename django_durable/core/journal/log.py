@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
+from typing import Any
 
 MESSAGE_MAX = 2_000
 """Characters of one message."""
@@ -14,6 +17,10 @@ LEVEL_MAX = 32_767
 """What the column holds."""
 
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
+_FAILED = re.compile(
+    r"(?P<head>attempt \d+ failed, the next one comes (?:at once|in \S+ s)): (?P<type>.*?)(?:: (?P<message>.*))?",
+    re.DOTALL,
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,16 +34,43 @@ class Logged:
     scope: str
     place: int
     is_again: bool = False
-    """Said by a replay: what is stored may have it."""
+    """An attempt before may have said it: what is stored may have it."""
     attempt: int | None = None
     """Of the step at ``scope`` that failed and is made again; None: the workflow has said it."""
     seconds: float | None = None
     """How long that attempt took."""
 
 
+@dataclass(slots=True, frozen=True)
+class FailedAttempt:
+    """What the engine says of an attempt that is made again: its own words, and apart from them what was raised.
+
+    One text holds both. Who redacts errors has to be given this one too, so it is read back from what was written.
+    """
+
+    head: str
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, attempt: int, wake_after: float | None, error: Mapping[str, Any]) -> FailedAttempt:
+        wait = f"in {round(wake_after, 2):.10g} s" if wake_after else "at once"
+        return cls(f"attempt {attempt} failed, the next one comes {wait}", error["type"], error["message"])
+
+    @classmethod
+    def read(cls, text: str) -> FailedAttempt | None:
+        """None for any other text."""
+        found = _FAILED.fullmatch(text)
+        return cls(found["head"], found["type"], found["message"] or "") if found else None
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.head, self.type, self.message) if part)
+
+
 @dataclass(slots=True)
 class Log:
-    """``lines`` are the first ``LINES_MAX``, ``left_out`` is how many came after them."""
+    """``lines`` are the first ``LINES_MAX`` that code has said, and all that the engine says; ``left_out`` is how many
+    came after them."""
 
     lines: list[Logged] = field(default_factory=list)
     left_out: int = 0
@@ -44,10 +78,18 @@ class Log:
     """The highest level of those that were left out."""
     is_in_doubt: bool = False
     """Whether it was sent to a database that never answered: that may have all of it."""
+    _said: int = field(init=False)
+    """How many of the lines the engine has not said."""
+
+    def __post_init__(self) -> None:
+        self._said = sum(line.attempt is None for line in self.lines)
 
     def add(self, line: Logged) -> None:
-        if len(self.lines) < LINES_MAX:
+        if line.attempt is not None:
             self.lines.append(line)
+        elif self._said < LINES_MAX:
+            self.lines.append(line)
+            self._said += 1
         else:
             self._leave_out(1, line.level)
 
@@ -75,10 +117,18 @@ class Log:
     def _bounded(self) -> list[Logged]:
         if not self.left_out:
             return self.lines
-        last = self.lines[-1]
+        at = max(number for number, line in enumerate(self.lines) if line.attempt is None)
+        last = self.lines[at]
         count = self.left_out + 1
         text = f"… {count:,} more {'line was' if count == 1 else 'lines were'} left out"
-        return [*self.lines[:-1], replace(last, message=text, level=max(last.level, self.worst))]
+        # By the count too: another attempt may have said more here, or the line itself and no more.
+        place = place_number(f"{last.place}\n{count}")
+        told = replace(last, message=text, level=max(last.level, self.worst), place=place)
+        return [*self.lines[:at], told, *self.lines[at + 1 :]]
+
+
+def place_number(place: str) -> int:
+    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest(), signed=True)
 
 
 def fit_message(text: str) -> str:

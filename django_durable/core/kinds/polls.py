@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from ...exceptions import PayloadError, PollTimeout
 from ..flow.effects import LAST, Decisions, Perform, Performed, Persist, Raised, Returned
 from ..flow.flow import Flow
+from ..flow.notes import note_attempt
 from ..journal.journal import Entry
 from ..journal.states import EntryStatus, Kind
 from ..payloads.codec import decode, encode, is_plain
@@ -79,6 +80,8 @@ def poll(
             entry.wake_after = pause(polls)
         entry = _within(flow, entry, polls, deadline)
         flow.record(entry)
+        if entry.status == EntryStatus.RETRYING and error is not None:
+            note_attempt(flow, entry, error, polls)
         if entry.status != EntryStatus.FAILED and entry.wake_after:
             flow.suspend(entry)
         yield Persist()

@@ -112,19 +112,24 @@ def upsert_payloads(d: Dialect) -> str:
 
 
 def insert_log(d: Dialect) -> str:
-    """Behind the lines that the run has. What is said ``again`` is left out where the run has that as well."""
+    """Behind the lines that the run has. What is said ``again`` is left out where the run has that as well.
+
+    An atomic step in a branch commits beside what the other branches do. Where it has added lines after the snapshot of
+    this statement, and before the fence that is a part of it, these are not seen: the numbers are taken, and the
+    statement fails.
+    """
     # Not EXISTS, which PostgreSQL may answer out of a table of all lines of all runs, made for this.
     known = "(SELECT 1 FROM django_durable_logline k WHERE k.run_id = h.id AND k.place = l.place LIMIT 1) IS NOT NULL"
     last = "SELECT max(k.number) FROM django_durable_logline k WHERE k.run_id = h.id"
-    # Two commits of one run never overlap, but for one that was sent again before the first was seen to be over.
+    # Without gaps: by the numbers it is known how many lines there are.
+    number = f"coalesce(({last}), 0) + row_number() OVER (PARTITION BY h.id ORDER BY l.number)"
     return f"""
         INSERT INTO django_durable_logline (
             run_id, number, at, level, scope, message, place, attempt, seconds)
-        SELECT h.id, coalesce(({last}), 0) + l.number, l.at, l.level, coalesce(l.scope, ''), l.message, l.place,
-            l.attempt, l.seconds
+        SELECT h.id, {number}, l.at, l.level, coalesce(l.scope, ''), l.message, l.place, l.attempt, l.seconds
         FROM {d.recordset("logged", "l", LOGGED)} JOIN held h ON h.id = l.run_id
         WHERE NOT (coalesce(l.again, {FALSE}) AND {known})
-        ON CONFLICT (run_id, number) DO NOTHING RETURNING run_id, number"""
+        RETURNING run_id, number"""
 
 
 def shorten_log() -> str:
