@@ -1,5 +1,8 @@
 #!/usr/bin/env python
-"""``manage.py demo`` shows the shop survive a ``kill -9``; ``manage.py serve`` starts it for a look."""
+"""``manage.py demo`` shows the shop survive a ``kill -9``; ``manage.py serve`` starts it for a look.
+
+``manage.py gateway break`` and ``repair`` let the orders of the latter fail, for somebody to resume them.
+"""
 
 import os
 import sys

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from demo.processes import Household, Process, wait_until_ready
 
+GATEWAY = "gateway"
 LEDGER = "gateway.jsonl"
 WAREHOUSE_STATE = "warehouse.jsonl"
 
@@ -27,6 +28,11 @@ class Pace:
     """Cron expression; a sixth field is seconds."""
 
 
+def gateway_url() -> str:
+    """Of the stage on this project's data. Raises FileNotFoundError where there has been none."""
+    return _ready_file(settings.DATA_DIR, GATEWAY).read_text()
+
+
 class Stage:
     """Gateway, warehouse and site, started in this order: each is told the addresses of those before it."""
 
@@ -42,7 +48,7 @@ class Stage:
             "SHOP_CLOSE_DAY": pace.close_day,
         }
         self.gateway_url = self._serve(
-            "gateway", "-m", "gateway", "--ledger", str(self.ledger), "--seed", str(seed),
+            GATEWAY, "-m", "gateway", "--ledger", str(self.ledger), "--seed", str(seed),
             "--latency", str(pace.gateway_latency),
         )  # fmt: skip
         household.environment["SHOP_GATEWAY_URL"] = self.gateway_url
@@ -62,7 +68,11 @@ class Stage:
         return self._household.start(f"worker {self._workers}", "manage.py", "durable_worker", *options)
 
     def _serve(self, name: str, *arguments: str) -> str:
-        ready_file = self._data / f"{name}.url"
+        ready_file = _ready_file(self._data, name)
         ready_file.unlink(missing_ok=True)
         process = self._household.start(name, *arguments, "--ready-file", str(ready_file))
         return wait_until_ready(process, ready_file)
+
+
+def _ready_file(data: Path, name: str) -> Path:
+    return data / f"{name}.url"

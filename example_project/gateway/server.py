@@ -34,12 +34,15 @@ class Gateway:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._timeouts_due = 0
+        self._is_broken = False
         self._in_flight: dict[int, dict[str, Any]] = {}
 
     def serve(self, port: int) -> JsonServer:
         routes = {
             "POST /charges": self.charge,
             "POST /refunds": self.refund,
+            "POST /break": self.break_down,
+            "POST /repair": self.repair,
             "GET /in-flight": self.in_flight,
             "GET /counts": self.counts,
         }
@@ -68,6 +71,16 @@ class Gateway:
             self._wait(number)
             return answer
 
+    def break_down(self, call: Call) -> Answer:
+        """From now on 503 to every charge and refund. What is on its way already is answered."""
+        self._is_broken = True
+        return Answer(200, {"broken": True})
+
+    def repair(self, call: Call) -> Answer:
+        """As before: what fails is the plan's again."""
+        self._is_broken = False
+        return Answer(200, {"broken": False})
+
     def in_flight(self, call: Call) -> Answer:
         """The charges and refunds whose callers are still waiting, with the process that asked."""
         with self._lock:
@@ -92,7 +105,8 @@ class Gateway:
                 del self._in_flight[number]
 
     def _unavailable(self, number: int) -> bool:
-        fault = self._plan.fault(number)
+        # Broken, the plan does not count: its time-outs would otherwise gather, and come all at once after the repair.
+        fault = Fault.UNAVAILABLE if self._is_broken else self._plan.fault(number)
         if fault is Fault.TIMEOUT:
             # The request that the plan picked may charge nothing (declined, repeated): the next new charge takes it.
             with self._lock:

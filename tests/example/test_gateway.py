@@ -144,6 +144,25 @@ def test_503_charges_nothing(open_gateway: Open) -> None:
     assert caller.charge("k").status == 201
 
 
+def test_broken_it_moves_no_money_until_it_is_repaired(open_gateway: Open) -> None:
+    caller = open_gateway()
+    caller.charge("paid")
+    assert post(f"{caller.url}/break", {}).ok
+    assert [caller.charge("k").status, caller.charge("k").status, caller.refund("paid").status] == [503] * 3
+    assert caller.booked() == [("charge", "paid", "9.90")]
+    assert get(f"{caller.url}/counts").body["503"] == 3
+    assert post(f"{caller.url}/repair", {}).ok
+    assert (caller.charge("k").status, caller.refund("paid").status) == (201, 200)
+
+
+def test_what_was_planned_for_the_time_that_it_was_broken_does_not_come_later(open_gateway: Open) -> None:
+    caller = open_gateway(Planned(n0=Fault.TIMEOUT), hold=0.1)
+    post(f"{caller.url}/break", {})
+    assert caller.charge("k").status == 503
+    post(f"{caller.url}/repair", {})
+    assert caller.charge("k").status == 201
+
+
 def test_a_timeout_comes_after_the_money_moved(open_gateway: Open) -> None:
     caller = open_gateway(Planned(n0=Fault.TIMEOUT))
     with pytest.raises(NoAnswer):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
+from loopback.client import post
 from tests.example.conftest import PROJECT
 from tests.example.leftovers import leftovers
 from tests.example.waiting import wait_for
@@ -28,12 +31,21 @@ def test_serve_prints_a_user_who_may_look_at_runs_and_sigterm_ends_it_all(
             assert "gateway    http://127.0.0.1:" in text
             assert "seed 7" in text
             assert "<title>Runs |" in log_in(text)
+            assert [answer_after("break", text), answer_after("repair", text)] == [503, 200]
             assert any("durable_worker" in command for command in leftovers(environment["SHOP_DATA"]))
         finally:
             serve.terminate()
         assert serve.wait(20) == 0
     assert printed.read_text().endswith("all processes ended\n")
     assert leftovers(environment["SHOP_DATA"]) == []
+
+
+def answer_after(what: str, printed: str) -> int:
+    """How the gateway answers once the printed command was run, as it stands and in another folder."""
+    [command] = re.findall(rf"^  (\S.* gateway {what})$", printed, re.MULTILINE)
+    subprocess.run(shlex.split(command), cwd="/", env={"PATH": os.environ["PATH"]}, check=True, timeout=60)
+    [gateway] = re.findall(r"^gateway +(http\S+),", printed, re.MULTILINE)
+    return post(f"{gateway}/refunds", {"reference": "nobody's"}, headers={"Idempotency-Key": "nobody's"}).status
 
 
 def log_in(printed: str) -> str:

@@ -75,7 +75,6 @@ class Migration(migrations.Migration):
                             ("no_delivery", "no delivery there"),
                             ("no_stock", "no stock"),
                             ("card_declined", "card declined"),
-                            ("no_payment", "payment not possible"),
                             ("not_packed", "not packed in time"),
                             ("customer_cancelled", "cancelled by the customer"),
                         ],

@@ -29,7 +29,6 @@ class RefusalReason(models.TextChoices):
     NO_DELIVERY = "no_delivery", "no delivery there"
     NO_STOCK = "no_stock", "no stock"
     CARD_DECLINED = "card_declined", "card declined"
-    NO_PAYMENT = "no_payment", "payment not possible"
     NOT_PACKED = "not_packed", "not packed in time"
     CUSTOMER_CANCELLED = "customer_cancelled", "cancelled by the customer"
 

@@ -10,7 +10,7 @@ from django_durable.testing import crash_after, run_until_idle
 from gateway.faults import Fault, FaultPlan
 from shop.models import DailyReport, Order, Payment, Stock
 from shop.placing import request_cancel
-from shop.tests.world import DECLINED_CARD, ShopTestCase, fulfil, pack, place
+from shop.tests.world import DECLINED_CARD, ShopTestCase, fulfil, pack, place, run_of
 from shop.workflows import GATEWAY, close_day
 
 
@@ -93,22 +93,29 @@ class FulfilOrderTests(ShopTestCase):
         self.assertEqual((report.orders, report.shipped, report.times_closed), (1, 1, 2))
 
 
-class Down(FaultPlan):
-    """All attempts to charge find nobody; the refund after them finds somebody."""
+class Lost(FaultPlan):
+    """The first request charges and is not answered, all further attempts find nobody."""
 
     def fault(self, number: int) -> Fault:
+        if number == 0:
+            return Fault.TIMEOUT
         return Fault.UNAVAILABLE if number < GATEWAY.max_attempts else Fault.NONE
 
 
-class GatewayDownTests(ShopTestCase):
-    plan = Down(0)
+class GatewayLostTests(ShopTestCase):
+    plan = Lost(0)
 
-    def test_an_order_that_can_not_be_paid_is_refused_and_its_key_closed(self) -> None:
-        order = place("down")
+    def test_a_run_that_failed_not_knowing_of_its_charge_is_resumed_and_finds_it(self) -> None:
+        order = place("lost")
         run_until_idle(skip_waits=True)
+        run = run_of(order)
+        self.assertEqual(run.status, "failed")
+        self.assertEqual(len(self.outside.ledger), 1)
+        run.resume()
+        fulfil("lost")
         order.refresh_from_db()
-        self.assertEqual((order.status, order.refusal), ("refused", "no_payment"))
-        self.assertEqual([(entry.kind, entry.amount) for entry in self.outside.ledger], [("void", "0")])
+        self.assertEqual(order.status, "shipped")
+        self.assertEqual([entry.kind for entry in self.outside.ledger], ["charge"])
 
 
 class Silent(FaultPlan):

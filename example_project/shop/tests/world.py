@@ -9,11 +9,13 @@ from typing import Any
 
 from django.test import Client, TestCase, override_settings
 
+from django_durable.client.handle import RunHandle
 from django_durable.testing import run_until_idle
 from gateway.bank import Bank
 from gateway.faults import Fault, FaultPlan
 from gateway.ledger import Entry, Ledger, read_ledger
 from gateway.server import Gateway, Temper
+from loopback.client import post
 from loopback.server import Answer, Call, JsonServer
 from shop.catalogue import CatalogueRow, load_catalogue
 from shop.models import Order
@@ -38,6 +40,7 @@ class Outside:
         self.is_packed = False
         bank = Bank(Ledger(self.ledger_path))
         self._gateway = Gateway(bank, plan, Temper(latency=0, hold=0)).serve(0)
+        self.gateway_url = self._gateway.url
         self._warehouse = JsonServer(0, {"POST /pack": self._pack, "POST /stop": self._stop})
         for server in (self._gateway, self._warehouse):
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -45,12 +48,18 @@ class Outside:
     @property
     def settings(self) -> dict[str, Any]:
         return {
-            "SHOP_GATEWAY_URL": self._gateway.url,
+            "SHOP_GATEWAY_URL": self.gateway_url,
             "SHOP_WAREHOUSE_URL": self._warehouse.url,
             "SHOP_WEBHOOK_TOKEN": TOKEN,
             "SHOP_COOLING_OFF_SECONDS": 0,
             "SHOP_PACKING_SECONDS": 60,
         }
+
+    def tell_gateway(self, what: str) -> None:
+        """Have it ``break`` or ``repair`` itself."""
+        reply = post(f"{self.gateway_url}/{what}", {})
+        if not reply.ok:
+            raise AssertionError(reply)
 
     @property
     def ledger(self) -> list[Entry]:
@@ -115,6 +124,13 @@ def request(number: str, sku: str = "TEA", quantity: int = 1, **other: Any) -> O
 def place(number: str, sku: str = "TEA", quantity: int = 1, **other: Any) -> Order:
     order, _ = place_order(request(number, sku, quantity, **other))
     return order
+
+
+def run_of(order: Order) -> RunHandle[Any]:
+    run = order.run
+    if run is None:
+        raise AssertionError(f"{order} has no run")
+    return run
 
 
 def pack(number: str, tracking: str = "") -> None:

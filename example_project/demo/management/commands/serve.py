@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import secrets
+import shlex
 import signal
+import sys
 import time
 from typing import Any
 
@@ -10,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from demo.processes import DiedEarly, Household
+from demo.processes import PROJECT, DiedEarly, Household
 from demo.stage import Pace, Stage
 from gateway.faults import FaultPlan
 
@@ -54,9 +57,18 @@ class Command(BaseCommand):
             f"warehouse  {stage.warehouse_url}\n"
             f"logs       {settings.DATA_DIR / 'logs'}\n"
             f"mail       {settings.MAIL_DIR}\n\n"
+            "In another terminal, to see orders fail, and to resume them in the admin:\n"
+            f"  {_command('gateway', 'break')}\n"
+            f"  {_command('gateway', 'repair')}\n\n"
             "Ctrl-C ends all of them."
         )
         self.stdout.flush()
+
+
+def _command(*arguments: str) -> str:
+    """A line that works in any folder, also where the data are not in their usual place."""
+    data = ["env", f"SHOP_DATA={settings.DATA_DIR}"] if "SHOP_DATA" in os.environ else []
+    return shlex.join([*data, sys.executable, str(PROJECT / "manage.py"), *arguments])
 
 
 def _admin_password() -> str:
