@@ -13,9 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import Run
 from . import exports, sweeping
-from .confirming import Asked, Question, ask, once
+from .confirming import Asked, Question, ask
 from .exports import EXPORT
 from .forms import ACTION_MOST, SelectionForm, SweepForm
+from .once import once
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible
 
 SHOWN = ("workflow", "status", "phase", "cancel_requested_at", "pause_requested_at")

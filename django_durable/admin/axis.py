@@ -24,7 +24,7 @@ LEAST = 0.001
 """Seconds: the shortest axis."""
 NEVER = 1e-7
 """Seconds: less than anything lasts that the database knows of."""
-CHARACTER = 2.0
+CHARACTER = 3.0
 """Per cent that a character of a label takes, on a narrow screen."""
 TICKS_WANTED = 6
 

@@ -138,7 +138,8 @@ def _seen(document: Document, run: Run, *, may_see: bool) -> Document:
     events = [
         {**event, "payload": _of(run, "event", event["payload"]) if may_see else None} for event in document["events"]
     ]
-    log = [{**line, "message": exported_line(run, line["message"])} for line in document["log"]] if may_see else []
+    lines = document["log"] if may_see else []
+    log = [{**line, "message": exported_line(run, line["message"], line["attempt"])} for line in lines]
     return {**document, "payloads": payloads, "journal": journal, "events": events, "log": log}
 
 

@@ -13,7 +13,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..core.names import NAME_MAX, PATH_MAX, check_name
 from ..exceptions import InvalidName
+from .errors import translated
 from .finding import Place
+from .once import MARK_MOST, mark
 
 ACTION_MOST = 5_000
 """Runs that one action takes; their ids travel through the confirmation page."""
@@ -40,6 +42,14 @@ class ReasonForm(forms.Form):
         max_length=1_000,
         widget=AdminTextInputWidget(attrs={"autofocus": True}),
         help_text=_("Kept in the audit, under your name."),
+    )
+
+
+class OnceForm(ReasonForm):
+    """The reason, and from when on what was done is this form's doing: one that is sent twice acts once."""
+
+    asked_after = forms.IntegerField(
+        widget=forms.HiddenInput, required=False, min_value=0, max_value=MARK_MOST, initial=mark
     )
 
 
@@ -103,7 +113,7 @@ class BackfillForm(ReasonForm):
         return data
 
 
-class ForkForm(ReasonForm):
+class ForkForm(OnceForm):
     """The step that is to be done again, with all that comes after it."""
 
     from_step = forms.CharField(
@@ -113,7 +123,7 @@ class ForkForm(ReasonForm):
         help_text=_("Its path in the journal; or that of a branch, or of a turn of a loop."),
     )
 
-    field_order = ("from_step", "reason")
+    field_order = ("from_step", "reason", "asked_after")
 
 
 class EventForm(ReasonForm):
@@ -137,7 +147,7 @@ class EventForm(ReasonForm):
         try:
             return check_name("event", self.cleaned_data["name"])
         except InvalidName as error:
-            raise ValidationError(error.reason) from error
+            raise ValidationError(translated(error.reason)) from error
 
     def clean_payload(self) -> Any:
         text = self.cleaned_data["payload"]

@@ -18,6 +18,7 @@ from ..models import Hold
 from ..store.database import Database
 from . import cells
 from .confirming import page
+from .errors import told
 from .forms import ReasonForm
 from .permissions import may, may_look
 from .tabs import address_of
@@ -123,7 +124,7 @@ def _act(verb: str, kind: str, name: str, reason: str, model_admin: Any, request
                 label = _("Hold") if verb == "hold" else _("Release")
                 write_down(user, rows or _rows(kind, name), label, reason)  # type: ignore[arg-type]
     except DurableError as error:
-        model_admin.message_user(request, visible(str(error)), messages.ERROR)
+        model_admin.message_user(request, told(error), messages.ERROR)
         return
     shown = cut(visible(name), 100)
     if verb == "hold":

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db.models import Case, F, Q, QuerySet, TextField, When
-from django.db.models.functions import Cast, Left
+from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import Cast, JSONObject, Left
 from django.http import QueryDict
 from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from ..core.flow.undoing import UNDO
 from ..core.journal.paths import above
@@ -20,11 +23,16 @@ from ..core.journal.states import EntryStatus, Kind
 from ..core.kinds.turns import TURN
 from ..core.names import PATH_MAX
 from ..models import Audit, Event, JournalEntry, LogLine, Run, Schedule
+from ..models.run import STATUS_LABELS
 from ..store.database import Database
 from . import cells
+from .claims import instant
 from .payloads import ERROR_EXCERPT, Shown, excerpt_of, shown, with_excerpt
 from .text import visible
 from .whole_value import Addresses
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 ENTRIES_SHOWN = 250
 ENTRIES_NEAR = 25
@@ -34,6 +42,32 @@ OTHERS_SHOWN = 100
 VALUE_EXCERPT = 300
 """Characters of a value in the journal; a page has hundreds of them."""
 SEQ_MOST = 2**31 - 1
+SCOPE, ATTEMPT, AUDIT = "%scope", "%attempt", "%audit"
+"""What is read with the payloads, and is no kind of these."""
+
+VERBS = {
+    "cancel": pgettext_lazy("audit", "cancel"),
+    "pause": pgettext_lazy("audit", "pause"),
+    "resume": pgettext_lazy("audit", "resume"),
+    "rerun": pgettext_lazy("audit", "rerun"),
+    "fork": pgettext_lazy("audit", "fork"),
+    "send_event": pgettext_lazy("audit", "send event"),
+    "start": pgettext_lazy("audit", "start"),
+    "found": pgettext_lazy("audit", "found"),
+    "fire": pgettext_lazy("audit", "fire"),
+    "backfill": pgettext_lazy("audit", "backfill"),
+    "create": pgettext_lazy("audit", "create"),
+    "change": pgettext_lazy("audit", "change"),
+    "enable": pgettext_lazy("audit", "enable"),
+    "disable": pgettext_lazy("audit", "disable"),
+    "remove": pgettext_lazy("audit", "remove"),
+}
+BEFORE: dict[str, StrOrPromise] = {
+    **{status.value: label for status, label in STATUS_LABELS.items()},
+    "enabled": _("enabled"),
+    "disabled": _("disabled"),
+}
+"""How a run or a schedule stood."""
 
 _OTHER_RUN = re.compile("(of )?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|: | from )")
 
@@ -42,6 +76,7 @@ Span = tuple[datetime, datetime]
 COLUMNS = (
     "seq", "path", "kind", "status", "attempts", "started_at", "finished_at", "wake_at", "awaits", "decision",
 )  # fmt: skip
+TIMES = ("started_at", "finished_at", "wake_at")
 
 
 @dataclass(slots=True, frozen=True)
@@ -100,10 +135,10 @@ class EventRow:
 @dataclass(slots=True, frozen=True)
 class AuditRow:
     at: str
-    verb: str
+    verb: StrOrPromise
     actor: str
     reason: str
-    status_before: str
+    status_before: StrOrPromise
 
 
 # --- entries -----------------------------------------------------------------------------------
@@ -122,14 +157,25 @@ def entries_of(run: Run, window: Window, *, with_values: bool) -> Listing:
     return Listing.of(entries.order_by("seq").values(*columns), window.most)
 
 
-def scopes_around(run: Run, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The scopes in which these entries lie and whose own entries are not among them."""
+def scopes_as_text(run: Run, rows: Sequence[dict[str, Any]]) -> QuerySet[Any, Any]:
+    """The scopes in which these entries lie and whose own entries are not among them: rows of SCOPE, a text and the
+    entry's number, to be read together with other texts of the run. No query where there are none."""
     known = {row["path"] for row in rows}
     missing = {path for row in rows for path in above(row["path"])} - known
-    if not missing:
-        return []
     journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk, path__in=sorted(missing))
-    return list(_decided(journal).order_by("seq").values(*COLUMNS))
+    return _as_text(_decided(journal), SCOPE, "seq", *COLUMNS)
+
+
+def scopes_of(texts: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
+    """As ``entries_of`` has them. ``texts``: of ``scopes_as_text`` the number and the text of each."""
+    found = [json.loads(text) for _number, text in sorted(texts)]
+    return [row | {name: row[name] and instant(row[name]) for name in TIMES} for row in found]
+
+
+def _as_text(rows: QuerySet[Any], kind: str, number: str, *columns: str) -> QuerySet[Any, Any]:
+    row = JSONObject(**dict(zip(columns, columns, strict=True)))
+    texts: QuerySet[Any, Any] = rows.annotate(of=Value(kind), text=Cast(row, TextField()))
+    return texts.order_by().values_list("of", "text", number)
 
 
 def _decided(entries: QuerySet[JournalEntry]) -> QuerySet[JournalEntry]:
@@ -138,16 +184,21 @@ def _decided(entries: QuerySet[JournalEntry]) -> QuerySet[JournalEntry]:
     return entries.annotate(decision=Case(won, default=None, output_field=TextField()))
 
 
-def attempts_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, list[Span]]:
-    """From when to when the attempts at these entries were that have been made again, as far as the run's log has them.
-    One query, where there were any."""
+def attempts_as_text(run: Run, rows: Sequence[dict[str, Any]]) -> QuerySet[Any, Any]:
+    """The attempts at these entries that have been made again, as far as the run's log has them: rows of ATTEMPT, as
+    those of ``scopes_as_text``."""
     paths = [row["path"] for row in rows if row["attempts"] > 1 or row["status"] == EntryStatus.RETRYING]
-    if not paths:
-        return {}
     lines = LogLine.objects.using(Database().alias).filter(run_id=run.pk, attempt__isnull=False, scope__in=paths)
+    return _as_text(lines, ATTEMPT, "number", "scope", "at", "seconds")
+
+
+def attempts_of(texts: Iterable[tuple[int, str]]) -> dict[str, list[Span]]:
+    """By path, from when to when they were. ``texts``: of ``attempts_as_text`` the number and the text of each."""
     found: dict[str, list[Span]] = {}
-    for path, over, seconds in lines.order_by("number").values_list("scope", "at", "seconds"):
-        found.setdefault(path, []).append((over - timedelta(seconds=seconds or 0), over))
+    for _number, text in sorted(texts):
+        row = json.loads(text)
+        over = instant(row["at"])
+        found.setdefault(row["scope"], []).append((over - timedelta(seconds=row["seconds"] or 0), over))
     return found
 
 
@@ -178,28 +229,34 @@ def _event(run: Run, row: dict[str, Any], addresses: Addresses, with_payloads: b
     )
 
 
-def audit_of(run: Run, addresses: Addresses) -> Listing:
-    """The latest verbs, newest first."""
-    return _audits(Audit.objects.filter(run_id=run.pk), addresses)
+def audit_as_text(run: Run) -> QuerySet[Any, Any]:
+    """The latest verbs: rows of AUDIT, as those of ``scopes_as_text``."""
+    entries = Audit.objects.using(Database().alias).filter(run_id=run.pk)
+    latest = entries.filter(pk__in=entries.order_by("-pk").values("pk")[: OTHERS_SHOWN + 1])
+    return _as_text(latest, AUDIT, "pk", "at", "verb", "actor", "reason", "status_before")
+
+
+def audit_of(texts: Iterable[tuple[int, str]], addresses: Addresses) -> Listing:
+    """Newest first. ``texts``: of ``audit_as_text`` the number and the text of each."""
+    newest = [json.loads(text) for _number, text in sorted(texts, reverse=True)]
+    entries = (Audit(**row | {"at": instant(row["at"])}) for row in newest)
+    return Listing.of((_audit(entry, addresses) for entry in entries), OTHERS_SHOWN)
 
 
 def audit_of_schedule(schedule: Schedule) -> Listing:
     """Likewise, also of a row that was there before under the same name."""
-    return _audits(Audit.objects.filter(run=None, workflow=schedule.workflow, schedule=schedule.name))
+    entries = Audit.objects.using(Database().alias).filter(run=None, workflow=schedule.workflow, schedule=schedule.name)
+    latest = entries.order_by("-pk")[: OTHERS_SHOWN + 1]
+    return Listing.of((_audit(entry) for entry in latest), OTHERS_SHOWN)
 
 
-def _audits(entries: QuerySet[Audit], addresses: Addresses | None = None) -> Listing:
-    latest = entries.using(Database().alias).order_by("-pk")[: OTHERS_SHOWN + 1]
-    return Listing.of((_audit(entry, addresses) for entry in latest), OTHERS_SHOWN)
-
-
-def _audit(entry: Audit, addresses: Addresses | None) -> AuditRow:
+def _audit(entry: Audit, addresses: Addresses | None = None) -> AuditRow:
     return AuditRow(
         at=cells.moment(entry.at),
-        verb=visible(entry.verb),
+        verb=VERBS.get(entry.verb) or visible(entry.verb),
         actor=visible(entry.actor),
         reason=_reason(entry, addresses) if addresses else visible(entry.reason),
-        status_before=visible(entry.status_before),
+        status_before=BEFORE.get(entry.status_before) or visible(entry.status_before),
     )
 
 

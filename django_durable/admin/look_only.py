@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -61,6 +63,22 @@ class LookOnlyAdmin(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         title = capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        """With the ticks that can be keys of rows: Django looks for all of them, and fails at any other."""
+        sent = request.POST.copy()
+        sent.setlist(ACTION_CHECKBOX_NAME, [key for key in sent.getlist(ACTION_CHECKBOX_NAME) if self._is_key(key)])
+        request.POST = sent  # type: ignore[assignment]
+        return super().response_action(request, queryset, *args, **kwargs)
+
+    def _is_key(self, text: str) -> bool:
+        try:
+            self.opts.pk.clean(text, None)
+        except ValidationError:
+            return False
+        return True
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Only what the filters offer: by default any column could be searched by LIKE from the address line."""

@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -16,14 +18,18 @@ from django.utils.translation import ngettext
 from ..client.listing import DUE_GRACE, overdue_leases, reap_grace, without_progress
 from ..client.schedules import needing_somebody
 from ..client.standing import NONE, Bounded, Standing
+from ..client.statistics import failing_since
 from ..core.journal.states import Status
+from ..models import Run
 from ..models.run import STATUS_LABELS
+from ..store.database import Database
 from . import cells
 from .finding import ATTENTION
-from .permissions import may_look
+from .permissions import may, may_look
 from .tabs import address_of
-from .text import visible
+from .text import cut, visible
 from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED
+from .verbs import RESUME
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -36,8 +42,21 @@ Link = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Button:
+    """Sends ``hidden`` to ``url``; ``title`` says of which line it is."""
+
+    url: str
+    hidden: Mapping[str, str]
+    label: StrOrPromise
+    title: str
+
+
+@dataclass(frozen=True)
 class Need:
-    """A line of the list: ``count`` of ``what``, which ``url`` leads to, and what to do. ``named`` are some of them."""
+    """A line of the list: ``count`` of ``what``, which ``url`` leads to, and what to do. ``named`` are some of them.
+
+    Without a count nobody knows whether there is one. ``button`` resumes them all, when it was asked about.
+    """
 
     id: str
     count: str
@@ -45,14 +64,15 @@ class Need:
     url: str
     hint: StrOrPromise = ""
     named: list[Link] = field(default_factory=list)
+    button: Button | None = None
 
 
-def needs_of(request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded]) -> list[Need]:
-    """``unserved``: ready runs of the queues that no live worker serves."""
+def needs_of(request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded], midnight: datetime) -> list[Need]:
+    """``unserved``: ready runs of the queues that no live worker serves. ``midnight``: when today began."""
     schedules = _late_schedules(request, stands.now) if may_look(request, "schedule") else []
     return [
         *_blocked(request, stands.blocked),
-        *_failed(request, stands.failed),
+        *_failed(request, stands.failed, midnight),
         *_unserved(request, unserved),
         *_stuck(request, stands.now),
         *_overdue(request, stands.overdue),
@@ -67,11 +87,12 @@ def runs_url(request: HttpRequest, **filters: str) -> str:
 
 def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[Need]:
     if count := sum(blocked.values(), NONE):
-        url = runs_url(request, status="blocked")
+        url, number = runs_url(request, status="blocked"), cells.bounded(count)
+        what = ngettext("run is blocked", "runs are blocked", _least(count))
         yield Need(
             id="blocked",
-            count=cells.bounded(count),
-            what=ngettext("run is blocked", "runs are blocked", count.number),
+            count=number,
+            what=what,
             url=url,
             hint=_("Each says on its page what has to be mended, and goes on when it is resumed."),
             named=[
@@ -81,18 +102,48 @@ def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[N
                 )
                 for reason, each in sorted(blocked.items())
             ],
+            button=_resume(request, url, f"{number} {what}"),
         )
 
 
-def _failed(request: HttpRequest, failed: Bounded) -> Iterator[Need]:
+def _failed(request: HttpRequest, failed: Bounded, midnight: datetime) -> Iterator[Need]:
+    url, number = runs_url(request, trouble=TODAY), cells.bounded(failed)
     if failed:
+        what = ngettext("run has failed today", "runs have failed today", _least(failed))
         yield Need(
             id="failed",
-            count=cells.bounded(failed),
-            what=ngettext("run has failed today", "runs have failed today", failed.number),
-            url=runs_url(request, trouble=TODAY),
+            count=number,
+            what=what,
+            url=url,
             hint=_("When the cause is mended, resume them: they go on from the step that failed."),
+            named=[
+                (_failures(name, count, steps), runs_url(request, trouble=TODAY, workflow=name))
+                for name, count, steps in failing_since(midnight)[:NAMED]
+            ],
+            button=_resume(request, url, f"{number} {what}"),
         )
+    elif failed.is_more:
+        yield _perhaps("failed", _("Runs may have failed today"), url)
+
+
+def _failures(workflow: str, count: int, steps: Mapping[str, int]) -> str:
+    """Not as so many runs: one that was resumed and failed again is counted twice."""
+    failures = ngettext("%(workflow)s: %(count)s failure", "%(workflow)s: %(count)s failures", count)
+    text = failures % {"workflow": visible(workflow), "count": cells.grouped(count)}
+    if not steps:
+        return text
+    step = min(steps, key=lambda name: (-steps[name], name))
+    named = {"failures": text, "count": cells.grouped(steps[step]), "step": cut(visible(step), cells.NAME_SHOWN)}
+    return _("%(failures)s, %(count)s in %(step)s") % named
+
+
+def _resume(request: HttpRequest, url: str, which: str) -> Button | None:
+    """What the form of the button sends to the list, which asks about all that match; None for those who may not."""
+    if not may(request, RESUME.permission):
+        return None
+    # As the list's own form sends it where all that match are selected.
+    hidden = {"action": "resume_selected", "select_across": "1", ACTION_CHECKBOX_NAME: "all"}
+    return Button(url, hidden, RESUME.label, f"{RESUME.label}: {which}")
 
 
 def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator[Need]:
@@ -103,7 +154,7 @@ def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator
             count=cells.bounded(count),
             what=ngettext(
                 "run is ready in a queue that no worker serves", "runs are ready in queues that no worker serves",
-                count.number,
+                _least(count),
             ),
             url=runs_url(request, trouble=UNSERVED),
             hint=_("Start a worker with manage.py durable_worker --queues and their names."),
@@ -116,10 +167,10 @@ def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator
 
 def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
     """One query for both kinds."""
-    found = (overdue_leases(now) | without_progress(now)).only("workflow", "lease_expires_at").order_by("pk")
-    runs = list(found[: COUNTED + 1])
-    lapsed = [run for run in runs if run.lease_expires_at and run.lease_expires_at < now]
-    still = [run for run in runs if run not in lapsed]
+    lapsed: list[Run] = []
+    still: list[Run] = []
+    for run in sticking(now):
+        (lapsed if run.lease_expires_at and run.lease_expires_at < now else still).append(run)
     named = partial(address_of, request, "django_durable_run_change")
     if lapsed:
         yield Need(
@@ -149,18 +200,32 @@ def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
         )
 
 
+def sticking(now: datetime) -> QuerySet[Run]:
+    """The first of those that have lost their worker, and the first of those that make no progress."""
+    few = [
+        runs.order_by("leased_by").values("pk")[: COUNTED + 1] for runs in (overdue_leases(now), without_progress(now))
+    ]
+    # With the status beside them: by the ids alone PostgreSQL would read the whole table.
+    running = Run.objects.using(Database().alias).filter(status=Status.RUNNING)
+    found = running.filter(Q(pk__in=few[0]) | Q(pk__in=few[1]))
+    return found.only("workflow", "lease_expires_at").order_by("pk")
+
+
 def _overdue(request: HttpRequest, overdue: Mapping[Status, Bounded]) -> Iterator[Need]:
-    if count := sum(overdue.values(), NONE):
+    count, url = sum(overdue.values(), NONE), runs_url(request, trouble=OVERDUE)
+    if count:
         links = {status: runs_url(request, trouble=OVERDUE, status=status) for status in sorted(overdue)}
         yield Need(
             id="overdue",
             count=cells.bounded(count),
-            what=ngettext("run is due and was not woken", "runs are due and were not woken", count.number),
-            url=runs_url(request, trouble=OVERDUE),
+            what=ngettext("run is due and was not woken", "runs are due and were not woken", _least(count)),
+            url=url,
             hint=_("They have been for more than %d seconds. Each live worker looks for such runs every second.")
             % DUE_GRACE,
-            named=[(f"{STATUS_LABELS[s]}: {cells.bounded(overdue[s])}", url) for s, url in links.items()],
+            named=[(f"{STATUS_LABELS[s]}: {cells.bounded(overdue[s])}", link) for s, link in links.items()],
         )
+    elif count.is_more:
+        yield _perhaps("overdue", _("Runs may be due that were not woken"), url)
 
 
 def _late_schedules(request: HttpRequest, now: datetime) -> Iterator[Need]:
@@ -175,6 +240,16 @@ def _late_schedules(request: HttpRequest, now: datetime) -> Iterator[Need]:
             hint=_("Each says on its page what keeps it."),
             named=[(visible(f"{one.workflow}: {one.name}"), named(one.pk)) for one in found[:NAMED]],
         )
+
+
+def _perhaps(need: str, what: str, url: str) -> Need:
+    """Where as many as are counted were looked at, and none of them is one."""
+    return Need(need, "", what, url, _("There are more runs than are looked at here. The list looks further."))
+
+
+def _least(count: Bounded) -> int:
+    """For the plural: "1+" are several."""
+    return count.number + count.is_more
 
 
 def _counted(rows: Sequence[object]) -> str:

@@ -19,7 +19,7 @@ from django.utils.translation import pgettext
 from ..client.holding import held_by, holds
 from ..client.listing import heard_of_since
 from ..client.standing import Bounded, QueueStanding, Standing, standing
-from ..client.statistics import Counts, by_queue, series
+from ..client.statistics import EVENTS, Bucket, Counts, by_queue, series
 from ..core import clock
 from ..core.journal.states import Status
 from ..models import Hold, Worker
@@ -103,14 +103,26 @@ def context_of(request: HttpRequest) -> dict[str, Any]:
 
 
 def charts_context() -> dict[str, Any]:
-    hour, day = timedelta(hours=1), timedelta(days=1)
+    hour, day = last_day()
     return {
         "zone": get_current_timezone_name(),
         "charts": [
-            chart("durable-hour", _("The last hour, by the minute"), series(hour, 60)),
-            chart("durable-day", _("The last day, by fifteen minutes"), series(day, 96)),
+            chart("durable-hour", _("The last hour, by the minute"), hour),
+            chart("durable-day", _("The last day, by fifteen minutes"), day),
         ],
     }
+
+
+def last_day() -> tuple[list[Bucket], list[Bucket]]:
+    """The last hour by the minute and the last day by fifteen, in one query: the day's minutes have both."""
+    minutes, day = series(timedelta(days=1), 24 * 60), dict[datetime, Bucket]()
+    for one in minutes:
+        begins = one.at - timedelta(minutes=one.at.minute % 15)
+        bucket = day.setdefault(begins, Bucket(begins))
+        for event in EVENTS:
+            setattr(bucket, event, getattr(bucket, event) + getattr(one, event))
+    # Before these the day may begin with a part of fifteen minutes.
+    return minutes[-60:], list(day.values())[-96:]
 
 
 def live_context(request: HttpRequest) -> dict[str, Any]:
@@ -128,7 +140,7 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "is_dead": not alive,
         "last_heard": _last_heard(heard, stands.now) if may_look(request, "worker") else "",
-        "needs": needs_of(request, stands, unserved),
+        "needs": needs_of(request, stands, unserved, midnight),
         "queues": [
             _queue_row(
                 request, name, stands, recent.get(name, Counts()), held.get(name), is_served=name in served or not alive
@@ -157,7 +169,7 @@ def _queue_row(
     queue = stands.queues.get(name) or QueueStanding()
 
     def linked(count: Bounded, status: Status) -> tuple[str, str]:
-        return cells.bounded(count), runs_url(request, status=status, queue=name) if count else ""
+        return cells.bounded(count), runs_url(request, status=status, queue=name) if count or count.is_more else ""
 
     return {
         "name": cells.name(name),
@@ -168,7 +180,8 @@ def _queue_row(
             *([] if is_served else [cells.pill("unserved" if queue.ready else "idle", _("no worker"))]),
         ],
         "button": button(request, Hold.QUEUE, name, is_held=hold is not None, back="overview"),
-        "ready": linked(queue.ready, Status.QUEUED),
+        # With suspects, which the list has too: they wait for a process of their own.
+        "ready": linked(queue.ready + queue.suspect, Status.QUEUED),
         "oldest": ago(queue.oldest, stands.now) if queue.oldest else "",
         "running": linked(queue.running, Status.RUNNING),
         "waiting": linked(queue.waiting, Status.WAITING),

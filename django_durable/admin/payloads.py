@@ -5,24 +5,25 @@ Every page gets its values from these functions, which show what ``DURABLE["REDA
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Any
 
 from django.db.models import F, QuerySet, TextField
-from django.db.models.functions import Cast, Left, Length
+from django.db.models.functions import Cast, Left
 from django.utils.formats import number_format
 from django.utils.translation import gettext_lazy as _
 
-from ..client.listing import EXCERPT, Excerpt
+from ..client.listing import EXCERPT, Excerpt, Size
 from ..client.redacting import Withheld, is_redacting, redacted
-from ..client.sentences import Why
+from ..client.sentences import Hidden, Why
 from ..core.journal.annotations import read_notes
+from ..core.journal.log import FailedAttempt
 from ..core.payloads.codec import decode, encode
 from ..exceptions import PayloadError, PayloadUndecodable
 from ..models import Run
+from .errors import translated
 from .text import cut, cut_front, visible
 
 UNREADABLE = _("It cannot be read, and so not be redacted.")
@@ -72,7 +73,7 @@ class ShownError:
 
 def with_excerpt(rows: QuerySet[Any], column: str, most: int = EXCERPT) -> QuerySet[Any, Any]:
     """The rows with the beginning of a column of text and its length: never more of it leaves the database."""
-    text, size = Left(Cast(F(column), TextField()), most), Length(column)
+    text, size = Left(Cast(F(column), TextField()), most), Size(column)
     annotated: QuerySet[Any, Any] = rows.annotate(**{f"{column}_text": text, f"{column}_size": size})
     return annotated
 
@@ -97,6 +98,25 @@ def readable_note(run: Run, name: str, text: str) -> Any:
     """As ``readable``, of one annotation: the function is given a dict with it alone, so that it knows its name."""
     said = redacted(run, "notes", {name: _decoded(text)})
     return said[name] if isinstance(said, Mapping) and name in said else said
+
+
+def readable_line(run: Run, message: str, attempt: int | None) -> str:
+    """As ``readable``, of a line of the log: what ``attempt`` has raised, of which the engine tells, is an error. What
+    the engine says itself is in the language of who looks."""
+    return _line(run, message, attempt, translated)
+
+
+def _line(run: Run, message: str, attempt: int | None, told: Callable[[str], str]) -> str:
+    line = FailedAttempt.read(message) if attempt is not None else None
+    if line is None:
+        return str(redacted(run, "log", message))
+    head = told(line.head)
+    if not is_redacting():
+        return head + message.removeprefix(line.head)
+    error = redacted(run, "error", {"type": line.type, "message": line.message, "traceback": ""})
+    if not isinstance(error, Mapping) or "type" not in error:
+        return f"{head}: {error}"
+    return str(replace(line, head=head, type=str(error["type"] or ""), message=str(error.get("message") or "")))
 
 
 def _readable_notes(run: Run, text: str) -> list[list[Any]]:
@@ -177,10 +197,17 @@ def _shown_note(run: Run, name: str, text: str, more: str) -> Shown | None:
     return Shown(cut(value, EXCERPT), "", more if len(value) > EXCERPT else "")
 
 
-def shown_why(run: Run, why: Why) -> str:
+def shown_why(run: Run, why: Why, *, may_see: bool) -> str:
     """Why it does not run now, with what may be seen of the run's values that stand in it."""
+
+    def seen(kind: str, value: Any) -> Any:
+        # It is made of the input. What a run is blocked for is an error, which is for everybody.
+        if kind == "limit_key" and not may_see:
+            raise Hidden
+        return redacted(run, kind, value)
+
     try:
-        return visible(why.told(partial(redacted, run)))
+        return visible(why.told(seen))
     except Withheld as refusal:
         return str(refusal)
 
@@ -211,10 +238,10 @@ def exported(run: Run, kind: str, text: str) -> str | None:
         return None
 
 
-def exported_line(run: Run, message: str) -> str | None:
-    """A line of the log, likewise."""
+def exported_line(run: Run, message: str, attempt: int | None) -> str | None:
+    """A line of the log, likewise, in the words that are stored."""
     try:
-        return str(redacted(run, "log", message))
+        return _line(run, message, attempt, str)
     except Withheld:
         return None
 

@@ -12,12 +12,13 @@ from django.db.models import QuerySet, TextField, Value
 from django.db.models.functions import Cast, JSONObject
 from django.utils.translation import gettext_lazy as _
 
-from ..client.redacting import Withheld, redacted
+from ..client.redacting import Withheld
 from ..models import LogLine, Run
 from ..store.database import Database
 from . import cells
 from .claims import instant
 from .journal import Listing
+from .payloads import readable_line
 from .text import cut, visible
 
 LINE = "%line"
@@ -50,7 +51,7 @@ def log_as_text(run: Run) -> QuerySet[Any, Any]:
     Only for those who may view payloads."""
     lines = LogLine.objects.using(Database().alias).filter(run_id=run.pk)
     newest = lines.order_by("-number").values("number")[: LINES_SHOWN + 1]
-    row = JSONObject(at="at", level="level", scope="scope", message="message")
+    row = JSONObject(at="at", level="level", scope="scope", message="message", attempt="attempt")
     texts: QuerySet[Any, Any] = lines.filter(number__in=newest).annotate(kind=Value(LINE), text=Cast(row, TextField()))
     return texts.values_list("kind", "text", "number")
 
@@ -61,10 +62,10 @@ def log_of(run: Run, texts: Iterable[tuple[int, str]]) -> Listing:
     return Listing.of((_row(run, **json.loads(text)) for _number, text in newest), LINES_SHOWN)
 
 
-def _row(run: Run, *, at: str, level: int, scope: str, message: str) -> LogRow:
+def _row(run: Run, *, at: str, level: int, scope: str, message: str, attempt: int | None) -> LogRow:
     place = cells.moment(instant(at)), _pill(level), visible(scope)
     try:
-        return LogRow(*place, message=visible(str(redacted(run, "log", message))))
+        return LogRow(*place, message=visible(readable_line(run, message, attempt)))
     except Withheld as refusal:
         return LogRow(*place, note=str(refusal))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,22 @@ from .children import children_of
 from .claims import CLAIM, claims_as_text, claims_of
 from .confirming import named
 from .fragments import fragment
-from .journal import OTHERS_SHOWN, Listing, Window, attempts_of, audit_of, entries_of, events_of, scopes_around
+from .journal import (
+    ATTEMPT,
+    AUDIT,
+    OTHERS_SHOWN,
+    SCOPE,
+    Listing,
+    Window,
+    attempts_as_text,
+    attempts_of,
+    audit_as_text,
+    audit_of,
+    entries_of,
+    events_of,
+    scopes_as_text,
+    scopes_of,
+)
 from .payloads import ERROR_EXCERPT, decoded, seen, shown, shown_error, shown_notes, shown_why, with_excerpt
 from .permissions import may
 from .run_facts import facts_of
@@ -42,11 +57,16 @@ SECRET = frozenset({PayloadKind.INPUT, PayloadKind.OUTPUT})
 ANCESTORS = "parent__parent__parent__parent"
 """Read with the run itself. Of what lies deeper, the root is linked."""
 AT_WORK = frozenset({Status.QUEUED, Status.RUNNING})
-EVERY, SELDOM = 3, 15
-"""After how many seconds the page of a run that is at work, or is not, asks anew."""
+EVERY, SELDOM, RARELY = 3, 15, 60
+"""After how many seconds the page of a run that is at work, or is not, asks anew; and of one whose journal is long: no
+index has its order, so each look reads all of it."""
 MESSAGE_MOST = 500
 TAG = "%tag"
 """Tags are read with the payloads, and are no kind of these."""
+BESIDE = (CLAIM, LINE, SCOPE, ATTEMPT, AUDIT)
+"""Neither are these, of which each has a number."""
+Numbered = dict[str, list[tuple[int, str]]]
+"""By what it is, the number and the text of each."""
 
 
 def find(runs: QuerySet[Run], object_id: str) -> Run | None:
@@ -73,7 +93,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "run": run,
         "pills": cells.run_pills(run),
         "workflow": visible(run.workflow),
-        "why": _why(run, worker),
+        "why": _why(run, worker, may_see=may_see),
         "zone": get_current_timezone_name(),
         "window": window,
         "inside": visible(window.inside),
@@ -82,17 +102,20 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "buttons": _buttons(request, run),
         "fork": _fork_url(request, run),
         "refresh": _refresh_url(request, run),
-        "every": EVERY if run.status in AT_WORK else SELDOM,
+        "every": _every(run),
     }
     # Nobody has worked on it: there is nothing to ask for.
     entries = entries_of(run, window, with_values=may_see) if run.claims else Listing([], False)
-    around = [] if window.is_all and not entries.is_cut else scopes_around(run, entries.rows)
     children = children_of(run, entries.rows, are_listed=window.is_all and run.claims > 0)
+    scopes = scopes_as_text(run, [] if window.is_all and not entries.is_cut else entries.rows)
+    beside = scopes.union(attempts_as_text(run, entries.rows), all=True)
     events: tuple[datetime, ...] = ()
     if window.is_all:
-        whole, events = _whole(request, run, children.listed, addresses, may_see=may_see)
+        whole, numbered, events = _whole(request, run, beside, children.listed, addresses, may_see=may_see)
         context |= whole
-    family = Family(children.by_path, events, attempts_of(run, entries.rows))
+    else:
+        numbered = _numbered(list(beside))
+    around, family = scopes_of(numbered[SCOPE]), Family(children.by_path, events, attempts_of(numbered[ATTEMPT]))
     may_fork = bool(context["fork"])
     context["timeline"] = waterfall_of(run, entries, around, window, family, addresses, now, may_fork=may_fork)
     return context
@@ -120,11 +143,23 @@ def _refresh_url(request: HttpRequest, run: Run) -> str:
     return address_of(request, "django_durable_run_live", run.pk) + (f"?{query}" if query else "")
 
 
+def _every(run: Run) -> int:
+    if run.has_long_journal:  # type: ignore[attr-defined]
+        return RARELY
+    return EVERY if run.status in AT_WORK else SELDOM
+
+
 def _whole(
-    request: HttpRequest, run: Run, children: Listing, addresses: Addresses, *, may_see: bool
-) -> tuple[dict[str, Any], tuple[datetime, ...]]:
-    """What a page of the whole run shows beside its timeline, and when events were sent."""
-    payloads, tags, numbered = _payloads(run, may_see)
+    request: HttpRequest,
+    run: Run,
+    beside: QuerySet[Any, Any],
+    children: Listing,
+    addresses: Addresses,
+    *,
+    may_see: bool,
+) -> tuple[dict[str, Any], Numbered, tuple[datetime, ...]]:
+    """What a page of the whole run shows beside its timeline, what was read with it, and when events were sent."""
+    payloads, tags, numbered = _payloads(run, beside, may_see)
     events, sent = events_of(run, addresses, with_payloads=may_see)
     failure = PayloadKind.ERROR if PayloadKind.ERROR in payloads else PayloadKind.RETRY
     context = {
@@ -139,14 +174,15 @@ def _whole(
         "events": events,
         "log": log_of(run, numbered[LINE]),
         "claims": claims_of(request, run, numbered[CLAIM]),
-        "audit": audit_of(run, addresses),
+        "audit": audit_of(numbered[AUDIT], addresses),
         **_relatives(request, run, children),
     }
-    return context, tuple(row["sent_at"] for row in sent)
+    return context, numbered, tuple(row["sent_at"] for row in sent)
 
 
-def _payloads(run: Run, may_see: bool) -> tuple[dict[str, Excerpt], list[str], dict[str, list[tuple[int, str]]]]:
-    """What the run keeps as text by its kind, its tags, and its claims and lines as those read them who show them."""
+def _payloads(run: Run, beside: QuerySet[Any, Any], may_see: bool) -> tuple[dict[str, Excerpt], list[str], Numbered]:
+    """What the run keeps as text by its kind, its tags, and its claims, lines and verbs and what is ``beside`` as those
+    read them who show them."""
     alias = Database().alias
     kinds = frozenset(PayloadKind) - (frozenset() if may_see else SECRET)
     rows = with_excerpt(
@@ -155,13 +191,16 @@ def _payloads(run: Run, may_see: bool) -> tuple[dict[str, Excerpt], list[str], d
     tags = Tag.objects.using(alias).filter(run_id=run.pk)
     tags = tags.filter(name__in=tags.order_by("name").values("name")[:OTHERS_SHOWN])
     named_so = tags.annotate(tag=Value(TAG), size=Length("name")).values_list("tag", "name", "size")
-    others = [named_so]
+    others = [named_so, audit_as_text(run), beside]
     if run.claims:
         others += [claims_as_text(run), log_as_text(run)] if may_see else [claims_as_text(run)]
     found = list(rows.values_list("kind", "data_text", "data_size").union(*others, all=True))
-    payloads = {kind: Excerpt(text, size) for kind, text, size in found if kind not in (TAG, CLAIM, LINE)}
-    numbered = {kind: [(number, text) for one, text, number in found if one == kind] for kind in (CLAIM, LINE)}
-    return payloads, sorted(text for kind, text, _ in found if kind == TAG), numbered
+    payloads = {kind: Excerpt(text, size) for kind, text, size in found if kind not in (TAG, *BESIDE)}
+    return payloads, sorted(text for kind, text, _ in found if kind == TAG), _numbered(found)
+
+
+def _numbered(found: Sequence[tuple[str, str, int]]) -> Numbered:
+    return {kind: [(number, text) for one, text, number in found if one == kind] for kind in BESIDE}
 
 
 def _relatives(request: HttpRequest, run: Run, children: Listing) -> dict[str, Any]:
@@ -190,13 +229,13 @@ def _progress(run: Run, said: Excerpt | None) -> dict[str, Any] | None:
 
 
 def _fork_url(request: HttpRequest, run: Run) -> str:
-    may_fork = run.claims and may(request, RERUN.permission)
-    return address_of(request, "django_durable_run_fork", run.pk) if may_fork else ""
+    # Also where there is no entry yet: the form is not drawn anew with those to come.
+    return address_of(request, "django_durable_run_fork", run.pk) if may(request, RERUN.permission) else ""
 
 
-def _why(run: Run, worker: Worker | None) -> str:
+def _why(run: Run, worker: Worker | None, *, may_see: bool) -> str:
     is_long: bool = run.has_long_journal  # type: ignore[attr-defined]
-    return shown_why(run, why_held_by(run, worker, is_long=is_long))
+    return shown_why(run, why_held_by(run, worker, is_long=is_long), may_see=may_see)
 
 
 def _divergence(missed: Excerpt | None) -> str:

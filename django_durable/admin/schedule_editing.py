@@ -17,6 +17,7 @@ from ..exceptions import ScheduleLocked
 from ..models import Schedule
 from . import schedule_verbs
 from .confirming import page
+from .errors import told
 from .permissions import may
 from .schedule_form import COLUMNS, NewScheduleForm, OldScheduleForm, ScheduleForm
 from .schedule_preview import preview_of
@@ -102,7 +103,7 @@ def _save(
         form.add_error("name", _("This workflow has another schedule of that name."))
         return False
     except (Schedule.DoesNotExist, ScheduleLocked) as error:
-        form.add_error(None, visible(str(error)) or _("It is gone."))
+        form.add_error(None, told(error) or _("It is gone."))
         return False
     text = _("The schedule was changed.") if stands else _("The schedule was created.")
     model_admin.message_user(request, text, messages.SUCCESS)

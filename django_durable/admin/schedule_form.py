@@ -20,6 +20,7 @@ from ..exceptions import DurableError, InvalidName, InvalidSchedule
 from ..models import Schedule
 from ..workflows.options import default_name
 from ..workflows.registry import workflows
+from .errors import told, translated
 from .forms import ReasonForm, json_of
 from .schedule_preview import ZONE_MAX
 from .text import visible
@@ -88,7 +89,7 @@ class ScheduleForm(ReasonForm):
         try:
             return check_name("schedule", self.cleaned_data["name"])
         except InvalidName as error:
-            raise ValidationError(error.reason) from error
+            raise ValidationError(translated(error.reason)) from error
 
     def clean_timezone(self) -> str:
         key: str = self.cleaned_data["timezone"]
@@ -104,7 +105,7 @@ class ScheduleForm(ReasonForm):
             try:
                 Cron(data["expression"], data.get("timezone", "UTC"))
             except InvalidSchedule as error:
-                self.add_error("expression", visible(error.reason))
+                self.add_error("expression", visible(translated(error.reason)))
         workflow = data.get("workflow", self._workflow)
         if data.get("name", self._name) != self._name and data["name"] in names_in_code(workflow):
             # Its row would stand in the place of the code's, which then fires nothing.
@@ -146,7 +147,7 @@ def _stored(name: str, arguments: Any) -> str:
     try:
         return workflow.signature.write(workflow.name, (), arguments, limit=durable_settings().MAX_PAYLOAD_BYTES)
     except DurableError as error:
-        raise ValidationError(visible(str(error))) from error
+        raise ValidationError(told(error)) from error
 
 
 class NewScheduleForm(ScheduleForm):

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.timezone import get_current_timezone_name
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..client import schedules
@@ -18,7 +18,9 @@ from ..core import clock
 from ..exceptions import InvalidSchedule
 from ..models import Fire, Run, Schedule
 from ..store.database import Database
+from ..store.scheduling import BACKFILLED, DEBOUNCED, FIRED, MANUAL, MISSED, OVERLAPS
 from . import cells
+from .errors import translated
 from .journal import Listing, audit_of_schedule
 from .permissions import may, may_look
 from .schedule_form import names_in_code
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 FIRES_SHOWN = 20
+OUTCOMES = {
+    FIRED: pgettext_lazy("fire", "fired"),
+    MANUAL: pgettext_lazy("fire", "manual"),
+    BACKFILLED: pgettext_lazy("fire", "backfilled"),
+    DEBOUNCED: pgettext_lazy("fire", "debounced"),
+    OVERLAPS: pgettext_lazy("fire", "skipped: overlap"),
+    MISSED: pgettext_lazy("fire", "skipped: missed"),
+}
 
 
 def context_of(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
@@ -68,7 +78,7 @@ def _why(schedule: Schedule, standing: Standing, now: datetime) -> str:
 
 def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
     if schedule.problem:
-        return visible(schedule.problem)
+        return visible(translated(schedule.problem))
     if not schedule.enabled:
         return gettext("It is disabled: it does not fire.")
     if schedule.next_fire_at is None:
@@ -138,7 +148,7 @@ def _fire(fire: Fire, runs: dict[UUID, Run], *, may_see: bool) -> dict[str, Any]
     return {
         "scheduled_for": cells.moment(fire.scheduled_for),
         "fired_at": cells.moment(fire.fired_at),
-        "outcome": visible(fire.outcome),
+        "outcome": OUTCOMES.get(fire.outcome) or visible(fire.outcome),
         "run_id": fire.run_id,
         "run": cells.short_id(fire.run_id),
         "pills": cells.run_pills(run) if run else "",

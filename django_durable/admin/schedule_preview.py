@@ -20,6 +20,7 @@ from ..core.schedules.zones import load_zone
 from ..exceptions import InvalidSchedule
 from . import cells
 from .cron_words import in_words
+from .errors import translated
 from .fragments import fragment
 from .permissions import may
 from .text import cut, visible
@@ -65,7 +66,7 @@ def preview_of(expression: str, timezone: str) -> Preview:
     try:
         fires = Cron(expression[: EXPRESSION_MAX + 1], timezone[: ZONE_MAX + 1] or "UTC").next(UPCOMING, now)
     except InvalidSchedule as error:
-        return Preview(complaint=visible(error.reason))
+        return Preview(complaint=visible(translated(error.reason)))
     return Preview(words_of(expression), visible(timezone), instants_of(fires, timezone or "UTC", now))
 
 

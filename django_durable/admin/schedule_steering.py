@@ -18,10 +18,14 @@ from django.utils.translation import ngettext
 
 from ..client import schedules
 from ..exceptions import DurableError, ScheduleLocked
-from ..models import Schedule
+from ..models import Audit, Schedule
+from ..store.database import Database
+from ..store.locking_schedules import brief_schedule_lock
 from . import cells, schedule_verbs
 from .confirming import page
-from .forms import BackfillForm, ReasonForm
+from .errors import told, translated
+from .forms import BackfillForm, OnceForm, ReasonForm
+from .once import made_since
 from .permissions import may
 from .schedule_verbs import DISABLE, ENABLE, FIRE, SWITCH, SWITCHED_MOST, Switch
 from .steering import run_url
@@ -70,7 +74,7 @@ def fire(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRespon
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     schedule = schedule_of(model_admin, request, schedule_id, FIRE)
-    form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+    form = OnceForm(request.POST if "confirmed" in request.POST else None)
     if form.is_valid() and (url := _fire(form, model_admin, request, schedule)):
         return HttpResponseRedirect(url)
     consequence = _(
@@ -108,7 +112,7 @@ def _count(form: Form, schedule: Schedule) -> dict[str, Any]:
     try:
         found = schedules.missing(schedule, data["since"], data["until"], data["limit"])
     except DurableError as error:
-        form.add_error(None, visible(str(error)))
+        form.add_error(None, told(error))
         return {}
     count = len(found.instants)
     counted: dict[str, Any] = {"missing": count, "is_cut": not found.is_complete}
@@ -161,22 +165,26 @@ def _switch(
         ids = [schedule.pk for schedule in found]
         done = switch.perform(ids, user=request.user, reason=form.cleaned_data["reason"]) if ids else []  # type: ignore[arg-type]
     except ScheduleLocked as error:
-        model_admin.message_user(request, visible(str(error)), messages.ERROR)
+        model_admin.message_user(request, told(error), messages.ERROR)
         return None
     level = messages.SUCCESS if done else messages.WARNING
     model_admin.message_user(request, switch.done % {"count": len(done)}, level)
     for schedule in done:
         if schedule.problem:
-            model_admin.message_user(request, visible(f"{schedule}: {schedule.problem}"), messages.WARNING)
+            model_admin.message_user(request, visible(f"{schedule}: {translated(schedule.problem)}"), messages.WARNING)
     return None
 
 
 def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule) -> str:
     """Where to look at what came of it; empty where it was refused, and the form says why."""
+    data, user = form.cleaned_data, request.user
+    fires = Audit.objects.filter(run=None, workflow=schedule.workflow, schedule=schedule.name, verb="fire")
     try:
-        run_id = schedule_verbs.fire(schedule, user=request.user, reason=form.cleaned_data["reason"])  # type: ignore[arg-type]
+        with brief_schedule_lock(Database(), Schedule.objects.filter(pk=schedule.pk)):
+            made = made_since(data["asked_after"], user, fires, "run {}")  # type: ignore[arg-type]
+            run_id = made or schedule_verbs.fire(schedule, user=user, reason=data["reason"])  # type: ignore[arg-type]
     except DurableError as error:
-        form.add_error(None, visible(str(error)))
+        form.add_error(None, told(error))
         return ""
     model_admin.message_user(request, _("Run %s was started.") % run_id, messages.SUCCESS)
     return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
@@ -188,7 +196,7 @@ def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, sch
     try:
         done = schedule_verbs.backfill(schedule, *window, user=request.user, reason=data["reason"])  # type: ignore[arg-type]
     except DurableError as error:
-        form.add_error(None, visible(str(error)))
+        form.add_error(None, told(error))
         return False
     count = len(done.run_ids)
     text = ngettext("%(count)d run was started.", "%(count)d runs were started.", count) % {"count": count}

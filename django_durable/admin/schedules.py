@@ -18,6 +18,7 @@ from django.utils.translation import pgettext_lazy
 from ..core import clock
 from ..models import Schedule
 from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_steering
+from .errors import translated
 from .filters import ScheduleFilter
 from .permissions import may, may_look
 from .schedule_standing import Standing, pills, standing_of
@@ -91,7 +92,7 @@ class ScheduleAdmin(SteeredAdmin):
         shown = pills(schedule, _standing(schedule))
         if not schedule.problem:
             return shown
-        return format_html('{} <span class="durable-quiet">{}</span>', shown, cells.name(schedule.problem))
+        return format_html('{} <span class="durable-quiet">{}</span>', shown, cells.name(translated(schedule.problem)))
 
     @admin.display(description=_("workflow"))
     def workflow_name(self, schedule: Schedule) -> str:

@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from ..core.names import NAME_MAX
 from ..workflows.definition import Workflow
 from ..workflows.options import StartOptions
+from .errors import told
 from .forms import ReasonForm, json_of
 from .text import cut, visible
 
@@ -258,7 +259,7 @@ class StartForm(ReasonForm):
             try:
                 StartOptions(**{name: value})
             except (TypeError, ValueError) as error:
-                self.add_error(name if name in self.fields else None, visible(cut(str(error), SHOWN_MOST * 3)))
+                self.add_error(name if name in self.fields else None, cut(told(error), SHOWN_MOST * 3))
         return data
 
     def options(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ..workflows.options import StartOptions
 from ..workflows.registry import declared
 from . import cells
 from .confirming import page
+from .errors import translated
 from .permissions import may, may_look
 from .start_form import StartForm
 from .steering import run_url
@@ -97,7 +98,7 @@ def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) 
         for problem in error.problems:
             form.add_problem(_shown(problem))
     except PayloadError as error:
-        form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {error.reason}"))
+        form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {translated(error.reason)}"))
     except Error:
         raise
     except Exception as error:

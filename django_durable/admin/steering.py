@@ -13,12 +13,15 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from ..core.journal.states import LIVE, EntryStatus, Kind
-from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunNotFound
-from ..models import JournalEntry, Run
+from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunLocked, RunNotFound
+from ..models import Audit, JournalEntry, Run
 from ..store.database import Database
+from ..store.locking import brief_lock, locked
 from . import verbs
-from .confirming import Question, ask, named, once, page
+from .confirming import Question, ask, named, page
+from .errors import told
 from .forms import EventForm, ForkForm, ReasonForm
+from .once import made_since, once
 from .permissions import may
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event
 
@@ -118,20 +121,31 @@ def _send(form: EventForm, run: Run, request: HttpRequest) -> bool:
             reason=data["reason"],
         )
     except PayloadError as error:
-        form.add_error("payload", str(error))
+        form.add_error("payload", told(error))
+    except RunLocked as error:
+        form.add_error(None, told(error))
     except IllegalTransition:
         form.add_error(None, str(_("The run is over: it takes no events.")))
+    except RunNotFound:
+        form.add_error(None, str(_("The run is gone: it takes no events.")))
     else:
         return True
     return False
 
 
 def _fork(form: ForkForm, run: Run, request: HttpRequest) -> UUID | None:
-    data = form.cleaned_data
+    data, user, db = form.cleaned_data, request.user, Database()
+    step = data["from_step"]
+    forks = Audit.objects.filter(run_id=run.pk, verb="fork")
     try:
-        return verbs.fork(run, from_step=data["from_step"], user=request.user, reason=data["reason"])  # type: ignore[arg-type]
+        with brief_lock(db, [run.pk]):
+            locked(db, Run.objects.filter(pk=run.pk))
+            made = made_since(data["asked_after"], user, forks, f"{{}} from {step!r}")  # type: ignore[arg-type]
+            return made or verbs.fork(run, from_step=step, user=user, reason=data["reason"])  # type: ignore[arg-type]
+    except RunLocked as error:
+        form.add_error(None, told(error))
     except CannotFork as error:
-        form.add_error("from_step", str(error))
+        form.add_error("from_step", told(error))
     except RunNotFound:
         form.add_error(None, str(_("Its input is gone: it cannot be done again.")))
     return None

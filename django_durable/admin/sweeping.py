@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from ..client.standing import Bounded
 from ..core import clock
@@ -22,10 +23,11 @@ from ..exceptions import RunLocked
 from ..models import Run
 from ..models.run import STATUS_LABELS
 from . import cells
-from .confirming import Asked, mark_of, named, page
+from .confirming import Asked, named, page
 from .finding import Chosen, Found, find, frozen, moment_of, walk
 from .forms import SweepForm
 from .look_only import CappedPaginator
+from .once import mark_of
 from .text import visible
 from .troubles import LABELS, REASON_LABELS
 from .verbs import AT_ONCE, RunVerb
@@ -100,9 +102,18 @@ def sweep(verb: RunVerb, action: str, model_admin: Any, request: HttpRequest) ->
             more = {"done": verb.done % {"count": done}}
             return _page(verb, action, model_admin, request, again, chosen, more, names)
     if held:
-        messages.warning(request, _("%d runs were left as they are: other transactions hold them.") % held)
+        messages.warning(request, _left(held))
     messages.add_message(request, messages.SUCCESS if done else messages.WARNING, str(verb.done % {"count": done}))
     return HttpResponseRedirect(request.get_full_path())
+
+
+def _left(count: int) -> str:
+    text = ngettext(
+        "%(count)s run was left as it is: another transaction holds it.",
+        "%(count)s runs were left as they are: other transactions hold them.",
+        count,
+    )
+    return text % {"count": cells.grouped(count)}
 
 
 def refuse(verb: Asked, action: str, model_admin: Any, request: HttpRequest, form: SweepForm) -> HttpResponse | None:

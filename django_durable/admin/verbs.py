@@ -21,6 +21,7 @@ from ..exceptions import RunLocked
 from ..models import Payload, Run
 from ..store.database import Database
 from ..store.locking import brief_lock, lock_parents, locked
+from .errors import told
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -83,7 +84,7 @@ def carry_out(verb: RunVerb, run_ids: Iterable[UUID], model_admin: Any, request:
     try:
         count = verb.perform(run_ids, user=request.user, reason=reason)  # type: ignore[arg-type]
     except RunLocked as error:
-        model_admin.message_user(request, str(error), messages.ERROR)
+        model_admin.message_user(request, told(error), messages.ERROR)
         return
     model_admin.message_user(request, verb.done % {"count": count}, messages.SUCCESS if count else messages.WARNING)
 

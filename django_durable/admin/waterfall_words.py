@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.html import format_html, format_html_join
 from django.utils.timezone import localtime
-from django.utils.translation import gettext, ngettext, pgettext
+from django.utils.translation import gettext, ngettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..core.flow.undoing import UNDO
@@ -20,6 +20,23 @@ from .text import visible
 from .timeline import Node
 
 LABELS = {**cells.ENTRY_LABELS, "open": _("open"), "abandoned": _("abandoned")}
+
+KINDS = {
+    Kind.STEP: pgettext_lazy("entry", "step"),
+    Kind.SLEEP: pgettext_lazy("entry", "sleep"),
+    Kind.EVENT: _("event"),
+    Kind.CHILD: pgettext_lazy("entry", "child"),
+    Kind.VALUE: pgettext_lazy("entry", "value"),
+    Kind.UNDO: _("undo"),
+    Kind.MARK: pgettext_lazy("entry", "mark"),
+    Kind.BLOCK: pgettext_lazy("entry", "block"),
+    Kind.JOIN: pgettext_lazy("entry", "join"),
+    Kind.RACE: pgettext_lazy("entry", "race"),
+    Kind.MAP: pgettext_lazy("entry", "map"),
+    Kind.LOOP: pgettext_lazy("entry", "loop"),
+    Kind.POLL: pgettext_lazy("entry", "poll"),
+    Kind.GATE: pgettext_lazy("entry", "gate"),
+}
 
 UNDECIDED = frozenset({Kind.JOIN, Kind.RACE, Kind.POLL})
 
@@ -49,7 +66,7 @@ def label(node: Node) -> str:
 
 
 def kind(row: Mapping[str, Any]) -> str:
-    return str(_("undo")) if row["kind"] == Kind.UNDO else visible(row["kind"])
+    return str(KINDS.get(row["kind"]) or visible(row["kind"]))
 
 
 def worst(node: Node) -> str:

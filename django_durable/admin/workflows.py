@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import gettext_lazy, pgettext
 
 from ..client.backlogs import Backlogs, backlogs
 from ..client.holding import holds
@@ -24,6 +24,7 @@ from ..client.listing import live_workers
 from ..client.statistics import WorkflowCounts, by_workflow
 from ..core.journal.states import Status
 from ..core.kinds.sleeps import seconds_of
+from ..core.retries import Retry
 from ..models import Hold, Worker
 from ..models.run import STATUS_LABELS
 from ..store.database import Database
@@ -31,6 +32,7 @@ from ..store.scheduling import database_now
 from ..workflows.definition import Workflow
 from ..workflows.registry import declared, workflows
 from . import cells, holding, starting
+from .axis import spelled
 from .confirming import page
 from .hold_history import held_lately
 from .holding import button
@@ -43,6 +45,7 @@ SHOWN, QUEUES_SHOWN, VERSIONS_SHOWN = 500, 100, 3
 VERSION_CHARACTERS, STEP_CHARACTERS = 20, 60
 LIVE_SHOWN = (Status.QUEUED, Status.RUNNING, Status.WAITING, Status.SCHEDULED, Status.PAUSED, Status.BLOCKED)
 PAGE = "admin/django_durable/workflows/page.html"
+SINGLETON = {"skip": gettext_lazy("skip"), "cancel_running": gettext_lazy("cancel the running one")}
 
 
 def urls(model_admin: Any) -> list[URLPattern]:
@@ -164,7 +167,8 @@ def _versions(workers: Sequence[Worker]) -> Iterator[str]:
 def _options(workflow: Workflow[Any, Any]) -> Iterator[tuple[str, str]]:
     """Limits, and defaults that are not the usual ones, as they stand in the code."""
     options = workflow.options
-    yield _("attempts"), str(options.retry.max_attempts)
+    yield _("attempts of a run"), _tries(options.retry)
+    yield _("attempts of a step"), _tries(options.step_retry)
     for label, value in (
         (_("timeout"), options.timeout),
         (_("debounce"), options.debounce),
@@ -174,15 +178,34 @@ def _options(workflow: Workflow[Any, Any]) -> Iterator[tuple[str, str]]:
             yield label, cells.rough(timedelta(seconds=seconds_of(value, "option")))
     if options.max_concurrency is not None:
         yield _("at a time"), cells.grouped(options.max_concurrency)
-    for label, text in ((_("rate"), options.rate), (_("singleton"), options.singleton)):
-        if text is not None:
-            yield label, visible(text)
+    if options.rate is not None:
+        yield _("rate"), visible(options.rate)
+    if options.singleton is not None:
+        yield _("singleton"), str(SINGLETON.get(options.singleton, options.singleton))
     if options.concurrency_key is not None:
         yield _("limited by"), visible(getattr(options.concurrency_key, "__name__", _("a key")))
     if options.priority:
         yield _("priority"), str(options.priority)
     for cron in options.crons:
         yield _("schedule"), cut(visible(f"{cron.expression} {cron.timezone}"), STEP_CHARACTERS)
+    if options.on_failure is not None:
+        yield _("after a failure"), visible(getattr(options.on_failure, "__name__", _("a function")))
+    if not options.compensate_on_cancel:
+        yield _("when cancelled"), _("nothing is undone")
+    if options.strict:
+        yield _("changed code"), _("is blocked (strict)")
+    if options.aliases:
+        yield _("was called"), cut(visible(", ".join(options.aliases)), STEP_CHARACTERS)
+
+
+def _tries(retry: Retry) -> str:
+    """How many, and from how long to how long the waits between them are."""
+    if retry.max_attempts <= 1:
+        return str(retry.max_attempts)
+    first, last = (spelled(retry.delay(number, lambda: 0.5)) for number in (1, retry.max_attempts - 1))
+    waits = {"number": retry.max_attempts, "first": first, "last": last}
+    text = _("%(number)d, %(first)s apart") if first == last else _("%(number)d, %(first)s to %(last)s apart")
+    return text % waits
 
 
 def _live(request: HttpRequest, line: _Known, lived: Backlogs) -> Iterator[tuple[str, str, str]]:
@@ -208,6 +231,7 @@ def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts
         "has_run": True,
         "started": cells.grouped(counts.started),
         "succeeded": cells.grouped(counts.succeeded),
+        "cancelled": cells.grouped(counts.cancelled) if counts.cancelled else "",
         "failed": cells.grouped(counts.failed),
         "failed_url": runs_url(request, workflow=line.name, status=Status.FAILED) if counts.failed else "",
         "failing": f"{number_format(100 * counts.failed / through, decimal_pos=1)} %" if through else "",

@@ -29,6 +29,14 @@ STILL = timedelta(hours=1)
 """So long a run that is worked on may journal nothing before it is told: a step may take hours."""
 
 
+class Size(Length):
+    """Of stored text in characters, which are bytes: it is ASCII. How many bytes there are PostgreSQL knows of what it
+    keeps aside; to count characters it would read all of it."""
+
+    def as_postgresql(self, compiler: Any, connection: Any, **more: Any) -> Any:
+        return self.as_sql(compiler, connection, function="octet_length", **more)
+
+
 @dataclass(slots=True, frozen=True)
 class Excerpt:
     """The beginning of an encoded value as it is stored (JSON unless it was cut), and how long it is in all."""
@@ -102,7 +110,7 @@ def _payloads(alias: str, run_id: UUID) -> dict[str, Excerpt]:
     rows = Payload.objects.using(alias).filter(run_id=run_id).order_by("kind")
     return {
         kind: Excerpt(text, size)
-        for kind, text, size in rows.annotate(text=Left("data", EXCERPT), size=Length("data")).values_list(
+        for kind, text, size in rows.annotate(text=Left("data", EXCERPT), size=Size("data")).values_list(
             "kind", "text", "size"
         )
     }
@@ -115,7 +123,7 @@ def _entries(journal: QuerySet[JournalEntry]) -> list[dict[str, Any]]:
         for column in ("value", "error")
         for what, function in (
             ("text", Left(Cast(column, TextField()), EXCERPT)),
-            ("size", Length(column)),
+            ("size", Size(column)),
         )
     }
     rows = journal.order_by("seq").annotate(**cut).values(*columns, *cut)[:ENTRIES_MOST]

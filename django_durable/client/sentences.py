@@ -18,6 +18,10 @@ Seen = Callable[[str, Any], Any]
 """What may be seen of a run's value: its kind and the value itself → that, or something in its place."""
 
 
+class Hidden(Exception):
+    """Raised by a ``Seen``: who looks may see nothing in the place of such a value."""
+
+
 @dataclass(slots=True, frozen=True)
 class Stored:
     """A value of the run's own. ``kind`` is the word by which who redacts knows it, ``as_text`` makes text of what may
@@ -33,14 +37,26 @@ class Sentence:
     """``values`` by the names of the placeholders in ``text``; None is a time that is not known.
 
     Made where things are looked up, told where somebody looks: in the language and the time zone that are active then.
+    ``bare`` is the text without the run's own values, for who may see nothing of them.
     """
 
     text: StrOrPromise
     values: Mapping[str, str | int | datetime | Stored | None] = field(default_factory=dict)
+    bare: StrOrPromise = ""
 
     def told(self, seen: Seen) -> str:
-        """Raises what ``seen`` does."""
-        return str(self.text) % {name: _word(value, seen) for name, value in self.values.items()}
+        """Raises what ``seen`` does, but not Hidden where there is a ``bare`` text."""
+        try:
+            return _filled(self.text, self.values, seen)
+        except Hidden:
+            if not self.bare:
+                raise
+        others = {name: value for name, value in self.values.items() if not isinstance(value, Stored)}
+        return _filled(self.bare, others, seen)
+
+
+def _filled(text: StrOrPromise, values: Mapping[str, Any], seen: Seen) -> str:
+    return str(text) % {name: _word(value, seen) for name, value in values.items()}
 
 
 def _word(value: Any, seen: Seen) -> str:

@@ -23,7 +23,7 @@ QUEUES_MOST = 100
 
 @dataclass(slots=True, frozen=True)
 class Bounded:
-    """How many; with ``is_more`` how many at least."""
+    """How many; with ``is_more`` how many at least, which may be none."""
 
     number: int = 0
     is_more: bool = False
@@ -40,9 +40,10 @@ NONE = Bounded()
 
 @dataclass(slots=True)
 class QueueStanding:
-    """``oldest``: since when the run that has been ready for longest could start."""
+    """``oldest``: since when the run that has been ready for longest, or suspect, could start."""
 
     ready: Bounded = NONE
+    suspect: Bounded = NONE
     oldest: datetime | None = None
     running: Bounded = NONE
     waiting: Bounded = NONE
@@ -54,7 +55,7 @@ class Standing:
     """``now`` is the database's time. ``held``: how many runs each worker works on. ``blocked``: by reason.
 
     ``overdue``: runs, by status, that are due and were not promoted. ``failed``: of the newest that failed, those that
-    did since the time that was asked for.
+    did since the time that was asked for. Of both there may be more than none where others fill what was read.
     """
 
     now: datetime
@@ -97,13 +98,9 @@ def standing(failed_since: datetime, held: Held = NOTHING) -> Standing:
     _read_running(stands, found["held"])
     for row, count in _window(found["blocked"], OTHERS_MOST):
         stands.blocked[row.name] = count
-    for _row, count in _window(found["failed"], OTHERS_MOST):
-        stands.failed = count
-    for line in found["overdue"]:
-        for row, count in _window([line], OTHERS_MOST):
-            if count:
-                status = Status(row.more)
-                stands.overdue[status] = stands.overdue.get(status, NONE) + count
+    for row, count in _window(found["failed"], OTHERS_MOST):
+        stands.failed += Bounded(0 if row.more else count.number, count.is_more)
+    _read_overdue(stands, found["overdue"])
     return stands
 
 
@@ -119,14 +116,19 @@ def _read_ready(stands: Standing, found: dict[str, list[_Row]]) -> None:
         if count:
             queue = stands.queues[row.name]
             queue.ready += count
-            queue.oldest = min(time for time in (queue.oldest, row.since) if time is not None)
+            queue.oldest = _earlier(queue.oldest, row.since)
+    for row, count in _window(found["suspect"], OTHERS_MOST):
+        queue = stands.queues[row.name]
+        queue.suspect += count
+        queue.oldest = _earlier(queue.oldest, row.since)
+
+
+def _earlier(*times: datetime | None) -> datetime:
+    return min(time for time in times if time is not None)
 
 
 def _read_waiting(stands: Standing, found: dict[str, list[_Row]]) -> None:
-    asleep: dict[str, list[_Row]] = defaultdict(list)
-    for row in found["asleep"]:
-        asleep[row.name].append(row)
-    for row, count in (pair for rows in asleep.values() for pair in _window(rows, OTHERS_MOST)):
+    for row, count in (pair for rows in _by_name(found["asleep"]) for pair in _window(rows, OTHERS_MOST)):
         if row.more == Status.SCHEDULED:
             stands.queues[row.name].scheduled += count
         else:
@@ -134,6 +136,21 @@ def _read_waiting(stands: Standing, found: dict[str, list[_Row]]) -> None:
     for row, count in _window(found["awaiting"], OTHERS_MOST):
         if not row.more:
             stands.queues[row.name].waiting += count
+
+
+def _read_overdue(stands: Standing, rows: list[_Row]) -> None:
+    """A line that was cut may have more of either status: what was read of it may all be of the other, or held."""
+    for row, count in (pair for line in _by_name(rows) for pair in _window(line, OTHERS_MOST)):
+        if row.more and (count or count.is_more):
+            status = Status(row.more)
+            stands.overdue[status] = stands.overdue.get(status, NONE) + count
+
+
+def _by_name(rows: list[_Row]) -> Iterable[list[_Row]]:
+    found: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[row.name].append(row)
+    return found.values()
 
 
 def _read_running(stands: Standing, rows: list[_Row]) -> None:

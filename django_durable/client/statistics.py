@@ -95,6 +95,24 @@ def by_workflow(since: timedelta) -> dict[str, WorkflowCounts]:
     return {name: _counts(kinds) for name, kinds in sorted(found.items()) if kinds[Tally.RUNS]}
 
 
+def failing_since(since: datetime) -> list[tuple[str, int, Counter[str]]]:
+    """The workflows that failed most first: how often, and in which steps.
+
+    Of what the workers counted, and of that only what failed: all of a day would be twenty times as much to read.
+    """
+    runs = Q(kind=Tally.RUNS, minute__gte=since)
+    steps = Q(kind=Tally.STEP, minute__gte=detail_of(since))
+    rows = Tally.objects.using(Database().alias).filter(runs | steps, failed__gt=0).order_by()
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    failed: Counter[str] = Counter()
+    for workflow, kind, name, count in rows.values_list("workflow", "kind", "name").annotate(Sum("failed")):
+        if kind == Tally.RUNS:
+            failed[workflow] = count
+        elif name:
+            found[workflow][name] = count
+    return sorted(((name, failed[name], found[name]) for name in failed), key=lambda one: (-one[1], one[0]))
+
+
 def _sums(condition: Q, *by: str) -> QuerySet[Tally, dict[str, Any]]:
     rows = Tally.objects.using(Database().alias).filter(condition).order_by().values(*by)
     sums: QuerySet[Tally, dict[str, Any]] = rows.annotate(**{event: Sum(event) for event in EVENTS})

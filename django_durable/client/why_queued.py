@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import durable_settings
@@ -79,22 +79,42 @@ def _at_its_limit(run: Run) -> Why | None:
     bounds = limits().get(run.workflow)
     if run.limit_key is None or bounds is None or (maximum := bounds.concurrency) is None:
         return None
-    held = _of_its_key(run).filter(status=Status.RUNNING).count()
-    numbers = {"held": held, "maximum": maximum, "key": _key(run)}
+    held, first = _before(run)
+    numbers: dict[str, int | Stored] = {"held": held, "maximum": maximum, "key": _key(run)}
     if held >= maximum:
         text = _(
             "Its limit %(key)s is full: %(held)s of %(maximum)s are running; one that is queued starts when one of "
             "them ends or waits."
         )
-        return because("queued: limit", text, **numbers)
-    first = _of_its_key(run).filter(IS_ENDING, status=Status.QUEUED).exclude(pk=run.pk).count()
+        bare = _(
+            "Its limit is full: %(held)s of %(maximum)s are running; one that is queued starts when one of them ends "
+            "or waits."
+        )
+        return Why("queued: limit", (Sentence(text, numbers, bare),))
     if _is_ending(run) or held + first < maximum:
         return None
     text = _(
         "Its limit %(key)s is full: of %(maximum)s, %(held)s are running and %(first)s are about to end, which go "
         "first whatever their priority."
     )
-    return because("queued: limit", text, first=first, **numbers)
+    bare = _(
+        "Its limit is full: of %(maximum)s, %(held)s are running and %(first)s are about to end, which go first "
+        "whatever their priority."
+    )
+    return Why("queued: limit", (Sentence(text, {"first": first, **numbers}, bare),))
+
+
+def _before(run: Run) -> tuple[int, int]:
+    """How many of its key are running, and how many others are queued to end."""
+    theirs = _of_its_key(run).order_by()
+    ending = theirs.filter(IS_ENDING, status=Status.QUEUED).exclude(pk=run.pk)
+    # One query, but two counts: each has an index of its own, which no condition for both would use.
+    parts = [
+        rows.values("status").annotate(count=Count("pk")).values_list("status", "count")
+        for rows in (theirs.filter(status=Status.RUNNING), ending)
+    ]
+    counts = dict(parts[0].union(parts[1], all=True))
+    return counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
 
 
 def _key(run: Run) -> Stored:
@@ -117,7 +137,8 @@ def _at_its_rate(run: Run) -> Why | None:
         return None
     opens_at = oldest + timedelta(seconds=rate.seconds)
     text = _("The rate %(rate)s of %(key)s is used up; the next one that is queued may start at %(time)s.")
-    return because("queued: rate", text, rate=str(rate), key=_key(run), time=opens_at)
+    bare = _("The rate %(rate)s of its limit is used up; the next one that is queued may start at %(time)s.")
+    return Why("queued: rate", (Sentence(text, {"rate": str(rate), "key": _key(run), "time": opens_at}, bare),))
 
 
 def _of_its_key(run: Run) -> QuerySet[Run]:

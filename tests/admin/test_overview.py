@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from html import unescape
+from html import escape, unescape
 from typing import Any
 from uuid import uuid4
 
@@ -15,11 +15,15 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from django_durable.admin import needs, overview
 from django_durable.admin.chart import chart
-from django_durable.client.statistics import Bucket
-from django_durable.models import Fire, Run, Tally
+from django_durable.client import standing
+from django_durable.client.statistics import Bucket, series
+from django_durable.models import Fire, Hold, Run, Tally
 from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import judge, list_url, run_url, text_of
+from tests.admin.test_all_that_match import answer
+from tests.admin.test_all_that_match import statuses as statuses_of
 from tests.admin.test_run_list import make_troubles
 from tests.admin.world import make_run, make_schedule, make_worker
 
@@ -116,6 +120,123 @@ def test_blocked_and_failed_runs_lead_to_their_lists(boss: Client) -> None:
     assert found["1 run has failed today"] == list_url("?trouble=today")
 
 
+def failing(client: Client) -> list[str]:
+    """What is named in the line of those that failed."""
+    line = client.get(FRAGMENT).content.decode().split('id="durable-need-failed"')[1].split("</section>")[0]
+    return [unescape(name) for name in re.findall(r"<bdi>(.*?)</bdi>", line)]
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_workflows_that_fail_most_today_are_named_with_their_worst_step(boss: Client) -> None:
+    make_run("failed")
+    tally(workflow="shop.checkout", failed=1_100)
+    tally(workflow="shop.checkout", queue="vip", failed=37, succeeded=5)
+    for step, count in {"charge": 1_135, "reserve": 2, "": 2_000}.items():
+        tally(kind=Tally.STEP, workflow="shop.checkout", name=step, failed=count)
+    tally(workflow="app & <co>", failed=1)
+    tally(workflow="app.fine", succeeded=7)
+    tally(workflow="app.before", minute=midnight() - MINUTE, failed=9)
+    assert failing(boss) == ["shop.checkout: 1,137 failures, 1,135 in charge", "app & <co>: 1 failure"]
+    found = links(boss)
+    assert found["app & <co>: 1 failure"] == list_url("?trouble=today&workflow=app+%26+%3Cco%3E")
+    text = "shop.checkout: 1,137 failures, 1,135 in charge"
+    assert found[text] == list_url("?trouble=today&workflow=shop.checkout")
+
+
+@pytest.mark.usefixtures("worker")
+def test_five_that_fail_are_named_and_those_that_fail_as_often_by_name(boss: Client) -> None:
+    make_run("failed")
+    for name, count in {"f": 1, "b": 2, "a": 2, "e": 2, "d": 2, "c": 2, "z": 3}.items():
+        tally(workflow=name, failed=count)
+    assert [text.split(":")[0] for text in failing(boss)] == ["z", "a", "b", "c", "d"]
+
+
+@pytest.mark.usefixtures("worker")
+def test_where_nobody_has_counted_the_line_stands_alone(boss: Client) -> None:
+    make_run("failed")
+    tally(succeeded=7)
+    assert failing(boss) == []
+    assert "1 run has failed today" in links(boss)
+
+
+def midnight() -> datetime:
+    return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# --- and what is done about it -----------------------------------------------------------------
+
+
+def resume_forms(client: Client) -> dict[str, tuple[str, dict[str, str]]]:
+    """By need, where the button sends what."""
+    found = {}
+    section = client.get(FRAGMENT).content.decode().split('id="durable-needs"')[1].split("</section>")[0]
+    for line in section.split('<li id="durable-need-')[1:]:
+        if form := re.search(r'<form method="post" action="([^"]*)".*?</form>', line, re.DOTALL):
+            fields = re.findall(r'<input type="hidden" name="(\w+)" value="(\w*)">', form.group())
+            found[line.split('"')[0]] = unescape(form.group(1)), dict(fields)
+    return found
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("need", ["blocked", "failed"])
+def test_they_are_resumed_in_two_clicks(person: Person, need: str) -> None:
+    client = person("view_run", "resume_run")
+    yesterday = midnight() - MINUTE
+    runs = [make_run(status) for status in ("blocked", "blocked", "failed", "failed", "paused", "cancelled")]
+    old = make_run("failed", finished_at=yesterday)
+    url, fields = resume_forms(client)[need]
+    asked = client.post(url, fields)
+    assert "Resume: all runs that match" in text_of(asked) and "This is about 2 runs." in text_of(asked)
+    assert statuses_of(*runs[:4]) == ["blocked", "blocked", "failed", "failed"], "it is asked first"
+    done = answer(client, asked, "mended")
+    assert "2 runs go on." in text_of(client.get(done.url))
+    resumed = {
+        "blocked": ["queued", "queued", "failed", "failed"],
+        "failed": ["blocked", "blocked", "queued", "queued"],
+    }
+    assert statuses_of(*runs, old) == [*resumed[need], "paused", "cancelled", "failed"]
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("permissions", "needs"),
+    [
+        (("view_run", "resume_run"), {"blocked", "failed"}),
+        (("change_run", "resume_run"), {"blocked", "failed"}),
+        (("view_run", "cancel_run", "pause_run", "rerun_run", "hold_queue"), set()),
+        (LOOK, set()),
+    ],
+)
+def test_the_button_is_for_those_who_may_resume(person: Person, permissions: tuple[str, ...], needs: set[str]) -> None:
+    client, runs = person(*permissions), [make_run("blocked"), make_run("failed")]
+    make_run("running", lease_expires_at=timezone.now() - HOUR)
+    assert set(resume_forms(client)) == needs
+    if not needs:
+        client.post(list_url("?status=blocked"), resume_fields())
+        assert statuses_of(*runs) == ["blocked", "failed"]
+
+
+def resume_fields() -> dict[str, str]:
+    return {"action": "resume_selected", "select_across": "1", "_selected_action": "all"}
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("url", [OVERVIEW, INDEX, FRAGMENT])
+def test_each_button_has_the_token_and_says_what_it_is_for(boss: Client, url: str) -> None:
+    make_run("failed")
+    line = boss.get(url).content.decode().split('id="durable-need-failed"')[1].split("</form>")[0]
+    assert 'name="csrfmiddlewaretoken"' in line
+    assert 'aria-label="Resume: 1 run has failed today"' in line and ">Resume…</button>" in line
+
+
+@pytest.mark.usefixtures("worker")
+def test_one_that_went_on_meanwhile_is_asked_about_no_more(boss: Client) -> None:
+    run = make_run("failed")
+    url, fields = resume_forms(boss)["failed"]
+    Run.objects.filter(pk=run.pk).update(status="succeeded")
+    assert "That can be done to none of these runs." in text_of(boss.post(url, fields, follow=True))
+
+
 def test_a_number_leads_to_as_many_rows(boss: Client) -> None:
     """To those that it counts, and so many of them as an action on all that match is done to."""
     make_troubles()
@@ -144,6 +265,57 @@ def test_runs_that_stick_are_named(boss: Client) -> None:
     assert found["2 runs are due and were not woken"] == list_url("?trouble=overdue")
     assert found["scheduled: 1"] == list_url("?trouble=overdue&status=scheduled")
     assert found["waiting: 1"] == list_url("?trouble=overdue&status=waiting")
+
+
+def make_sticking(lapsed: int, still: int) -> None:
+    now = timezone.now()
+    for _ in range(lapsed):
+        make_run("running", lease_expires_at=now - HOUR)
+    for _ in range(still):
+        make_run("running", started_at=now - 2 * HOUR, queued_at=now - 2 * HOUR)
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("lapsed", "still", "counts"),
+    [(2, 2, ["2", "2"]), (3, 2, ["2+", "2"]), (3, 1, ["2+", "1"]), (1, 4, ["1", "2+"]), (9, 9, ["2+", "2+"])],
+)
+def test_runs_that_stick_are_counted_by_kind(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, lapsed: int, still: int, counts: list[str]
+) -> None:
+    monkeypatch.setattr(needs, "COUNTED", 2)
+    make_sticking(lapsed, still)
+    kinds = ("lost (?:its|their) worker", "journaled nothing for an hour")
+    found = [text.split()[0] for kind in kinds for text in links(boss) if re.search(kind, text)]
+    assert found == counts
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_may_be_wrong_is_said_and_leads_to_a_list_that_looks_further(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "OTHERS_MOST", 2)
+    now = timezone.now()
+    failed, late = make_run("failed"), make_run("scheduled", wake_at=now - HOUR)
+    Hold.objects.create(kind=Hold.WORKFLOW, name="app.held", since=now)
+    for _ in range(3):
+        make_run("failed", finished_at=now - 2 * 24 * HOUR)
+        make_run("scheduled", wake_at=now - 2 * HOUR, workflow="app.held")
+    found = links(boss)
+    assert "Nothing needs you." not in look(boss)
+    for text, run in {"Runs may have failed today": failed, "Runs may be due that were not woken": late}.items():
+        assert list(boss.get(found[text]).context["cl"].result_list) == [run]
+
+
+@pytest.mark.usefixtures("worker")
+def test_one_of_which_there_may_be_more_is_told_as_many(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing, "OTHERS_MOST", 1)
+    for _ in range(2):
+        make_run("failed")
+        make_run("scheduled", wake_at=timezone.now() - HOUR)
+        make_run("blocked")
+    found = links(boss)
+    assert {"1+ runs have failed today", "1+ runs are blocked", "1+ runs are due and were not woken"} <= set(found)
 
 
 @pytest.mark.usefixtures("worker")
@@ -233,6 +405,30 @@ def test_a_queue_is_a_line(boss: Client) -> None:
     assert "gone" not in found
 
 
+def test_what_is_ready_leads_to_as_many_rows(boss: Client) -> None:
+    make_worker(queues=["default", "dead"])
+    for suspect in (False, False, True):
+        make_run(suspect=suspect)
+    make_run(queue="dead", suspect=True, queued_at=timezone.now() - HOUR)
+    assert {row[0]: row[1] for row in rows(boss, "queues") if row[0] in ("default", "dead")} == {
+        "default": "3", "dead": "1",
+    }  # fmt: skip
+    page = boss.get(FRAGMENT).content.decode()
+    for queue, count in {"default": "3", "dead": "1"}.items():
+        url = list_url(f"?status=queued&queue={queue}")
+        assert f'<a href="{escape(url)}">{count}</a>' in page
+        assert len(boss.get(url).context["cl"].result_list) == int(count)
+
+
+def test_where_others_fill_what_is_read_nothing_is_said_to_be_none(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "OTHERS_MOST", 2)
+    for _ in range(3):
+        make_run("scheduled", queue="mail")
+    assert f'<a href="{escape(list_url("?status=waiting&queue=mail"))}">0+</a>' in boss.get(FRAGMENT).content.decode()
+
+
 def test_a_worker_is_a_line(boss: Client, person: Person) -> None:
     one = make_worker(host="mill", pid=4711, queues=["orders", "vip"], version="1.2.3", concurrency=8)
     make_worker(host="died", heartbeat_at=timezone.now() - 20 * MINUTE)
@@ -288,6 +484,16 @@ def test_what_happened_is_drawn_named_and_in_a_table(boss: Client) -> None:
     assert '<desc id="durable-hour-summary">' in page
     [row] = re.findall(r"<tr><th.*?</tr>", page.split("durable-day")[0], re.DOTALL)
     assert re.findall(r'number">(.*?)<', row) == ["9", "6", "2", "1"]
+
+
+def test_both_charts_are_drawn_of_the_same_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = datetime(2026, 3, 1, 12, 7, 30, tzinfo=UTC)
+    monkeypatch.setattr("django_durable.client.statistics.clock.utcnow", lambda: at)
+    for ago, count in {-1: 1, 0: 2, 7: 4, 8: 8, 59: 16, 60: 32, 1_432: 64, 1_433: 128, 1_440: 256}.items():
+        tally(minute=at.replace(second=0) - ago * MINUTE, started=count, failed=1)
+    hour, day = overview.last_day()
+    assert hour == series(HOUR, 60)
+    assert day == series(24 * HOUR, 96)
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -370,15 +576,16 @@ def test_tabs_are_of_what_one_may_see(person: Person) -> None:
 
 def test_the_number_of_queries_is_bounded(person: Person) -> None:
     # More are asked of somebody with permissions than of a superuser.
-    client = person(*LOOK)
+    client = person(*LOOK, "resume_run", "hold_queue")
     for pid in range(20):
         one = make_worker(pid=pid, queues=[f"q{pid}"])
         make_run("running", leased_by=one.pk, queue=f"q{pid}")
         make_run(queue=f"r{pid}")
         make_run("blocked")
+        make_run("failed")
         make_run("running", lease_expires_at=timezone.now() - HOUR)
         make_schedule(name=str(pid), problem="no")
-        tally(queue=f"q{pid}", succeeded=1)
+        tally(queue=f"q{pid}", succeeded=1, failed=1)
     for url in (OVERVIEW, INDEX, FRAGMENT, CHARTS):
         client.get(url)
         with CaptureQueriesContext(connection) as queries:

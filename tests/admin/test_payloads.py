@@ -23,7 +23,7 @@ from django_durable.core.payloads.codec import encode
 from django_durable.models import LogLine, Run
 from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import judge, list_url, run_url, text_of
-from tests.admin.world import make_entry, make_run, make_worker
+from tests.admin.world import make_entry, make_line, make_run, make_worker
 from tests.app import limits
 
 KINDS = ("input", "output", "error", "retry", "notes")
@@ -356,6 +356,34 @@ def test_the_key_of_a_limit_is_redacted(boss: Client, redact: Any) -> None:
     assert told_of == [("limit_key", key)]
 
 
+def test_without_permission_the_key_of_a_limit_is_told_nowhere(person: Person, redact: Any) -> None:
+    workflow = limits.one_a_tenant.name
+    key = f"{workflow}:{SECRET}"
+    make_run("running", workflow=workflow, limit_key=key)
+    run = make_run("queued", workflow=workflow, limit_key=key)
+    make_worker(workflows=[workflow])
+    ann, bob = person(*LOOK), person(*LOOK, "view_payload", name="bob")
+    live = reverse("admin:django_durable_run_live", args=[run.pk])
+    for url in (run_url(run), live, list_url()):
+        assert SECRET not in ann.get(url).content.decode()
+    assert "Its limit is full: 1 of 1 are running" in text_of(ann.get(run_url(run)))
+    assert SECRET not in json.dumps(export_of(ann))
+    assert f"Its limit '{key}' is full" in text_of(bob.get(run_url(run)))
+    # Nobody is asked about what is not shown.
+    redact("raising")
+    assert "Its limit is full: 1 of 1 are running" in text_of(ann.get(run_url(run)))
+
+
+def test_without_permission_what_a_run_is_blocked_for_is_told_and_redacted(person: Person, redact: Any) -> None:
+    """Like an error: for everybody who has to mend it."""
+    run, ann = make_run("blocked", block_reason="undecodable"), person(*LOOK)
+    run.payloads.create(kind="block", data=encode({"message": f"input: card, got '{SECRET}'"}))
+    assert SECRET in text_of(ann.get(run_url(run)))
+    redact("masked")
+    assert "input: card, got 'XXXX'" in text_of(ann.get(run_url(run)))
+    assert SECRET not in json.dumps(export_of(ann))
+
+
 @pytest.mark.parametrize("text", ["{", "7", '{"$":"gone","v":1}', "{}"])
 def test_a_block_whose_text_is_damaged_says_so(boss: Client, text: str) -> None:
     run = make_run("blocked")
@@ -376,6 +404,18 @@ def test_the_log_is_exported_for_those_who_may_view_payloads_and_redacted(person
     assert told_of == [("log", f"charged {SECRET}")]
     redact("raising")
     assert [line["message"] for line in export_of(bob)[0]["log"]] == [None]
+
+
+def test_what_an_attempt_raised_is_exported_redacted_as_an_error(boss: Client, redact: Any) -> None:
+    said = f"attempt 1 failed, the next one comes in 2 s: shop.Refused: card {SECRET}"
+    make_line(make_run("running"), said, attempt=1, scope="charge")
+    assert export_of(boss)[0]["log"][0]["message"] == said
+    redact("saying")
+    told_of.clear()
+    assert export_of(boss)[0]["log"][0]["message"] == said.replace(SECRET, "XXXX")
+    assert told_of == [("error", {"type": "shop.Refused", "message": f"card {SECRET}", "traceback": ""})]
+    redact("raising")
+    assert export_of(boss)[0]["log"][0]["message"] is None
 
 
 def test_a_run_that_is_pruned_meanwhile_is_asked_of_as_itself(

@@ -16,12 +16,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_durable.models import Hold, Run, Schedule
+from django_durable.admin.journal import ENTRIES_SHOWN
+from django_durable.models import Hold, JournalEntry, Run, Schedule
 from tests.admin.conftest import Person
 from tests.admin.every import Rows, addresses, make_rows, question
-from tests.admin.pages import list_url
+from tests.admin.pages import list_url, run_url
 from tests.admin.test_access import ACTIONS
-from tests.admin.world import make_entry, make_run, make_schedule, make_worker
+from tests.admin.world import make_entry, make_line, make_run, make_schedule, make_worker
+from tests.app import limits
 
 MOST = 12
 STATUSES = ("queued", "scheduled", "running", "waiting", "paused", "blocked", "succeeded", "failed", "cancelled")
@@ -107,3 +109,37 @@ def test_every_page_and_every_question(client: Client) -> None:
     costs = {name: queries_of(ask) for name, ask in everything(client, rows)}
     assert {name: (len(asked), asked) for name, asked in costs.items() if len(asked) > MOST} == {}
     assert len(costs) > 2 * len(addresses())
+
+
+LONG_AGO = timezone.now() - timedelta(hours=3)
+LIMITED = {"workflow": limits.one_a_tenant.name, "limit_key": "a"}
+COSTLY: dict[str, tuple[str, dict[str, Any]]] = {
+    "queued again": ("queued", {"claims": 1, "started_at": LONG_AGO, **LIMITED}),
+    "queued to be rated": ("queued", {"workflow": limits.two_a_minute.name, "limit_key": "a"}),
+    "still": ("running", {"queued_at": LONG_AGO, "started_at": LONG_AGO}),
+    "waiting": ("waiting", {}),
+    "blocked": ("blocked", {}),
+    "succeeded": ("succeeded", {}),
+    "failed": ("failed", {}),
+}
+
+
+@pytest.mark.parametrize("count", [3, ENTRIES_SHOWN + 5])
+@pytest.mark.parametrize("state", COSTLY)
+def test_a_run_of_which_all_is_told(client: Client, state: str, count: int) -> None:
+    """Its steps were tried again, lie in a scope that is not listed, and lead to children."""
+    status, columns = COSTLY[state]
+    worker = make_worker(workflows=[limits.one_a_tenant.name, limits.two_a_minute.name])
+    run = make_run(status, **columns, **({"leased_by": worker.pk} if status == "running" else {}))
+    JournalEntry.objects.bulk_create(
+        JournalEntry(run=run, path=f"loop[{n}]/read", seq=n, kind=kind, status="succeeded", attempts=2,
+            started_at=LONG_AGO, finished_at=LONG_AGO, token=run.pk)
+        for n, kind in enumerate(["child", *["step"] * count], 2)
+    )  # fmt: skip
+    make_entry(run, "loop", 1, kind="loop", status="open", started_at=LONG_AGO, finished_at=None)
+    make_line(run, "ValueError", scope="loop[3]/read", attempt=1, seconds=1.0)
+    make_run("failed", parent=run, parent_path="loop[2]/read")
+    client.get(list_url())
+    pages = [run_url(run) + query for query in ("", "?in=loop", "?from=3")]
+    costs = {page: queries_of(lambda page=page: client.get(page)) for page in pages}  # type: ignore[misc]
+    assert {page: (len(asked), asked) for page, asked in costs.items() if len(asked) > MOST} == {}

@@ -176,6 +176,16 @@ def test_an_action_that_nobody_knows_shows_no_error(boss: Client) -> None:
         assert response.status_code == 200
 
 
+@pytest.mark.parametrize("odd", ["all", "x", "", "9" * 30, "\0", str(UUID(int=0))])
+def test_what_names_no_run_is_not_selected(boss: Client, odd: str) -> None:
+    run = make_run()
+    data = {"action": "cancel_selected", "index": "0", "select_across": "0"}
+    response = boss.post(list_url(), {**data, "_selected_action": [odd]}, follow=True)
+    assert response.status_code == 200
+    asked = boss.post(list_url(), {**data, "_selected_action": [odd, str(run.pk)]})
+    assert "Cancel this run?" in text_of(asked)
+
+
 def test_children_of_a_run_are_found(boss: Client) -> None:
     parent = make_run("waiting")
     children = [make_run(status, parent=parent, parent_path=f"m[{n}]") for n, status in enumerate(("failed", "queued"))]

@@ -127,6 +127,52 @@ def redact(run: Run, kind: str, value: Any) -> Any:
     return value.replace("card 4711", "•••") if "card" in value else 42
 
 
+told_of: list[tuple[str, Any]] = []
+
+
+def hide(run: Run, kind: str, value: Any) -> Any:
+    told_of.append((kind, value))
+    return {**value, "message": "•••", "traceback": ""} if kind == "error" else value
+
+
+def hide_all(run: Run, kind: str, value: Any) -> Any:
+    return "nothing" if kind == "error" else value
+
+
+def fail(run: Run, kind: str, value: Any) -> Any:
+    raise ValueError(value)
+
+
+def refuse() -> None:
+    raise ValueError("card 4711")
+
+
+@durable_workflow(name="run_log.refused", retry=Retry(max_attempts=1))
+def refused(ctx: Context) -> None:
+    ctx.log.warning("attempt 1 failed, the next one comes at once: E: said by the run")
+    ctx.step("charge", refuse, retry=Retry(max_attempts=2, initial=0))
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [("hide", "at once: ValueError: •••"), ("hide_all", "at once: nothing"), ("fail", "what is to redact it failed")],
+)
+def test_what_an_attempt_raised_is_redacted_as_an_error(boss: Client, settings: Any, function: str, shown: str) -> None:
+    run = refused.enqueue()
+    run_until_idle()
+    raised = "attempt 1 failed, the next one comes at once: ValueError: card 4711"
+    assert raised in text_of(boss.get(run_url(run.run)))
+    settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.{function}"}
+    told_of.clear()
+    text = text_of(boss.get(run_url(run.run)))
+    assert shown in text and "card 4711" not in text
+    if function == "hide":
+        assert ("error", {"type": "ValueError", "message": "card 4711", "traceback": ""}) in told_of
+        assert [value for kind, value in told_of if kind == "log"] == [
+            "attempt 1 failed, the next one comes at once: E: said by the run"
+        ]
+
+
 def test_each_line_is_redacted_by_itself(boss: Client, settings: Any) -> None:
     settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.redact"}
     run = make_run("running")

@@ -182,6 +182,17 @@ def test_of_many_children_those_that_are_not_well_come_first(boss: Client) -> No
     assert "150 runs" in text_of(boss.get(list_url(f"?parent={run.pk}")))
 
 
+def test_children_that_are_not_well_are_found_among_very_many(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_durable.admin.children.LOOKED_AT", 3)
+    run, other = make_run("waiting"), make_run("waiting")
+    made = ["succeeded"] * 4 + ["failed", "blocked", "paused", "queued"]
+    children = [make_run(status, parent=run, parent_path=f"items[{n}]") for n, status in enumerate(made)]
+    strangers = [make_run("failed", parent=other, parent_path=f"items[{number}]") for number in range(4)]
+    family = family_of(boss.get(run_url(run)).content.decode())
+    assert [run_url(child) in family for child in children] == [True] * 3 + [False] + [True] * 4
+    assert not any(run_url(stranger) in family for stranger in strangers)
+
+
 def test_an_entry_leads_to_its_child_wherever_that_stands_among_very_many(boss: Client) -> None:
     run = make_run("waiting")
     make_entry(run, "items", 1, kind="map", status="waiting", finished_at=None)

@@ -99,6 +99,16 @@ def test_the_page_before_it_says_which_it_leaves_as_they_are(boss: Client, monke
     assert "There are more. These are the first 2" in text and "stay" not in text
 
 
+@pytest.mark.parametrize("odd", ["all", "x", "", "9" * 30, "-" + "9" * 30, "9" * 5_000])
+def test_what_names_no_schedule_is_not_selected(boss: Client, odd: str) -> None:
+    schedule = make_schedule()
+    data = {"action": "disable_selected", "index": "0", "select_across": "0"}
+    response = boss.post(reverse(LIST), {**data, ACTION_CHECKBOX_NAME: [odd]}, follow=True)
+    assert response.status_code == 200
+    asked = boss.post(reverse(LIST), {**data, ACTION_CHECKBOX_NAME: [odd, str(schedule.pk)]})
+    assert "Disable this schedule?" in text_of(asked)
+
+
 def test_one_that_can_never_fire_says_why(boss: Client) -> None:
     schedule = make_schedule(enabled=False, expression="61 * * * *")
     assert "doubling: daily: InvalidSchedule" in act(boss, "enable_selected", schedule)
@@ -132,6 +142,21 @@ def test_who_may_not_see_runs_comes_back_to_the_schedule(person: Person) -> None
     schedule = make_schedule(input='{"number": 4}')
     done = press(person("view_schedule", "fire_schedule"), "fire", schedule)
     assert done.redirect_chain == [(reverse(PAGE, args=[schedule.pk]), 302)]
+
+
+def test_a_fire_that_is_answered_twice_starts_one_run(boss: Client, person: Person) -> None:
+    schedule = make_schedule(input='{"number":4}')
+    url = reverse("admin:django_durable_schedule_fire", args=[schedule.pk])
+
+    def mark() -> str:
+        return str(boss.post(url).context["form"]["asked_after"].value())
+
+    data = {"confirmed": "1", "reason": "the night was lost", "asked_after": mark()}
+    first, second = (boss.post(url, data) for _ in range(2))
+    assert first.url == second.url and Run.objects.count() == Fire.objects.count() == LogEntry.objects.count() == 1
+    person("view_schedule", "fire_schedule", name="bob").post(url, data)
+    boss.post(url, {**data, "asked_after": mark()})
+    assert Run.objects.count() == 3
 
 
 @pytest.mark.parametrize("verb", ["fire", "backfill"])

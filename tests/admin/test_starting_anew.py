@@ -98,6 +98,23 @@ def test_the_page_of_a_run_without_input_says_so(boss: Client) -> None:
     assert boss.get(list_url()).status_code == 200
 
 
+def test_a_fork_that_is_answered_twice_is_made_once(boss: Client, person: Person) -> None:
+    done = doubling.enqueue(4)
+    run_until_idle()
+    step = done.steps()[0].path
+    form = boss.post(verb_url(done.run, "fork"), {"from_step": step}).context["form"]
+    data = {"confirmed": "1", "from_step": step, "reason": "mended", "asked_after": form["asked_after"].value()}
+    first, second = (boss.post(verb_url(done.run, "fork"), data) for _ in range(2))
+    assert first.url == second.url and Run.objects.count() == 2
+    assert LogEntry.objects.count() == 1
+    # Another person's answer, and one to a later question, make their own.
+    person(*LOOK, "rerun_run", name="bob").post(verb_url(done.run, "fork"), data)
+    later = boss.post(verb_url(done.run, "fork"), {"from_step": step}).context["form"]["asked_after"].value()
+    boss.post(verb_url(done.run, "fork"), {**data, "asked_after": later})
+    boss.post(verb_url(done.run, "fork"), {**data, "asked_after": "x"})
+    assert Run.objects.count() == 4
+
+
 def test_the_button_that_is_answered_twice_starts_it_once(boss: Client) -> None:
     done = doubling.enqueue(4)
     run_until_idle()

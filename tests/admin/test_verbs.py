@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from django_durable import get_run
 from django_durable.core.journal.states import TERMINAL, Status
+from django_durable.exceptions import RunLocked, RunNotFound
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
@@ -94,6 +95,31 @@ def test_a_form_that_is_sent_twice_sends_one_event(boss: Client) -> None:
     for _ in range(2):
         boss.post(verb_url(run, "event"), data)
     assert Event.objects.get().payload == "null"
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (RunLocked([], 2.0), "is held by another transaction"),
+        (RunNotFound("0"), "The run is gone: it takes no events."),
+    ],
+    ids=["held", "gone"],
+)
+def test_an_event_that_is_not_taken_now_says_why(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
+) -> None:
+    def refuse(*args: Any, **more: Any) -> int:
+        raise error
+
+    run = make_run("waiting")
+    monkeypatch.setattr("django_durable.client.verbs.send_event", refuse)
+    data = {"confirmed": "1", "name": "packed", "payload": "7", "key": str(run.pk)}
+    response = boss.post(verb_url(run, "event"), data)
+    assert response.status_code == 200
+    assert complaint in text_of(response)
+    # What was written is kept, and so is the key: sent again it is the same event.
+    assert [response.context["form"][name].value() for name in ("payload", "key")] == ["7", str(run.pk)]
+    assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +275,7 @@ def answer_again(client: Client, asked: Any, **more: str) -> Any:
 
 
 def test_an_answer_that_comes_twice_starts_each_run_once(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_durable.admin.confirming.AT_ONCE", 2)
+    monkeypatch.setattr("django_durable.admin.once.AT_ONCE", 2)
     runs = [doubling.enqueue(number).run for number in range(3)]
     before = ask(boss, "rerun_selected", runs[:1])
     asked = ask(boss, "rerun_selected", runs)

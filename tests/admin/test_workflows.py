@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from django_durable import durable_workflow
+from django_durable import Retry, durable_workflow
 from django_durable.admin import workflows as module
 from django_durable.client import backlogs as counting
 from django_durable.core.histogram import bucket_of
@@ -37,7 +37,8 @@ def limited(ctx: Any) -> None: ...
 # In no registry: what it is would be the business of other tests as well.
 LIMITED: Workflow[Any, Any] = Workflow(limited, WorkflowOptions(
     name="page.limited", queue="vip", max_concurrency=3, rate="100/m", timeout=7200, cron="0 6 * * *",
-    concurrency_key=lambda **_: "all",
+    concurrency_key=lambda **_: "all", retry=Retry(max_attempts=1), step_retry=Retry(max_attempts=4, initial=5),
+    aliases=["page.narrow"], on_failure=limited, compensate_on_cancel=False, strict=True,
 ))  # fmt: skip
 
 
@@ -79,6 +80,11 @@ def test_a_card_says_what_the_code_says(boss: Client) -> None:
     said = card(boss, "page.limited")
     for part in ("queue vip", "at a time 3", "rate 100/m", "timeout 2 h", "schedule 0 6 * * * UTC", "limited by"):
         assert part in said
+    for part in ("attempts of a run 1", "attempts of a step 4, 5 s to 20 s apart", "after a failure limited"):
+        assert part in said
+    for part in ("when cancelled nothing is undone", "changed code is blocked (strict)", "was called page.narrow"):
+        assert part in said
+    assert "attempts of a step 3, 1 s to 2 s apart" in card(boss, "page.now")
     assert "Nothing is live, and no worker started or ended any in the last day." in said
 
 
@@ -93,8 +99,8 @@ def test_who_knows_a_workflow_is_told_where_not_everybody_does(boss: Client) -> 
     assert "no worker knows it" not in said and "v42 , v41" in said
     said = card(boss, "elsewhere.only")
     assert "not in this process" in said and "v41" in said
-    page = text_of(boss.get(PAGE))
-    assert "dead.one" not in page and "page.before" not in page
+    page = boss.get(PAGE).content.decode()
+    assert "dead.one" not in page and "<bdi>page.before</bdi></a></h3>" not in page
 
 
 class Said(list[str]):
@@ -149,7 +155,7 @@ def test_the_last_day(boss: Client) -> None:
     tally(kind="step", name="charge card", failed=2)
     tally(workflow="page.limited", minute=timezone.now() - timedelta(hours=25), started=1)
     said = card(boss, "page.now")
-    for part in ("started 10", "succeeded 6", "failed 2", "failing 25.0 %", "fails most in charge card"):
+    for part in ("started 10", "succeeded 6", "failed 2", "cancelled 1", "failing 25.0 %", "fails most in charge card"):
         assert part in said, part
     assert "half within" in said and "95 % within" in said and "nothing is live" in said
     assert "no worker started or ended any" in card(boss, "page.limited")

@@ -11,7 +11,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from django_durable.client import listing, standing
+from django_durable.admin.needs import sticking
+from django_durable.client import standing
+from django_durable.models import Run
+from django_durable.store.holding import Held
 from tests.store.test_postgres_costs import looked_at
 
 pytestmark = pytest.mark.django_db
@@ -26,6 +29,7 @@ MADE: list[tuple[str, int, dict[str, str]]] = [
     ("failed", 3_000, {"finished_at": "now()"}),
     ("queued", 6_000, {"queued_at": "now()"}),
     ("queued", 3_000, {"queued_at": "now()", "limit_key": "'k' || n % 7"}),
+    ("queued", 3_000, {"queued_at": "now()", "suspect": "true"}),
     ("scheduled", 6_000, {"wake_at": "now()"}),
     ("waiting", 3_000, {"waiting_on": "'event:x'"}),
     ("blocked", 3_000, {"block_reason": "'diverged'"}),
@@ -62,21 +66,35 @@ def plans_of(call: Callable[[], object]) -> list[Any]:
     return found
 
 
+def scans_of(plans: list[Any]) -> list[str]:
+    return re.findall(r"'Node Type': '([^']*)', [^{]*'Relation Name': 'django_durable_run'", str(plans))
+
+
 @pytest.mark.usefixtures("full")
 def test_backlogs_and_finished_runs_are_not_read() -> None:
     now = timezone.now()
     plans = plans_of(lambda: standing.standing(now - timedelta(hours=1)))
-    scans = re.findall(r"'Node Type': '([^']*)', [^{]*'Relation Name': 'django_durable_run'", str(plans))
-    assert scans
-    assert "Seq Scan" not in scans
+    assert scans_of(plans)
+    assert "Seq Scan" not in scans_of(plans)
     # Of 24,000 that wait and 26,000 that are over: twenty of each of what is told, and a look for each line.
     assert sum(map(looked_at, plans)) < 1_500
 
 
 @pytest.mark.usefixtures("full")
+def test_of_each_line_that_is_overdue_no_more_is_read_whoever_holds_it() -> None:
+    Run.objects.filter(status="scheduled").update(wake_at=timezone.now() - timedelta(hours=1))
+    Run.objects.filter(status="scheduled", queue="q0").update(workflow="held")
+    held = Held(workflows=frozenset({"held"}))
+    plans = plans_of(lambda: standing.standing(timezone.now(), held))
+    assert "Seq Scan" not in scans_of(plans)
+    # Fifteen lines, each of four hundred.
+    assert sum(map(looked_at, plans)) < 1_500 + 15 * 3 * (MOST + 1)
+
+
+@pytest.mark.usefixtures("full")
 def test_what_sticks_is_looked_for_among_what_runs() -> None:
     now = timezone.now()
-    plans = plans_of(lambda: list((listing.overdue_leases(now) | listing.without_progress(now))[:100]))
+    plans = plans_of(lambda: list(sticking(now)))
     assert "durable_run_leased" in str(plans)
     # Some fifty are running, and 44,000 others are in the table.
     assert sum(map(looked_at, plans)) < 500

@@ -16,6 +16,7 @@ from django_durable.client.standing import Bounded, Standing, standing
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import Status
 from django_durable.models import Fire
+from django_durable.store.holding import Held
 from tests.admin.world import make_run, make_schedule
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
@@ -50,12 +51,22 @@ def test_ready_runs_by_queue_and_the_oldest_of_any_priority() -> None:
     ready("mail", 7, limit_key="tenant")
     limited = ready("slow", 9, limit_key="tenant")
     ready("slow", 4)
-    ready("mail", 90, suspect=True)
-    ready("dead", 90, suspect=True)
     queues = look().queues
     assert {name: (queue.ready, queue.oldest) for name, queue in queues.items()} == {
         "mail": (Bounded(3), oldest),
         "slow": (Bounded(2), limited),
+    }
+
+
+def test_suspects_are_told_apart_from_what_any_worker_may_start() -> None:
+    now = timezone.now()
+    make_run(queue="mail", queued_at=now - MINUTE)
+    make_run(queue="mail", queued_at=now - HOUR, suspect=True)
+    make_run(queue="dead", queued_at=now - HOUR, suspect=True, limit_key="tenant")
+    queues = look().queues
+    assert {name: (queue.ready, queue.suspect, queue.oldest) for name, queue in queues.items()} == {
+        "mail": (Bounded(1), Bounded(1), now - HOUR),
+        "dead": (Bounded(), Bounded(1), now - HOUR),
     }
 
 
@@ -114,14 +125,15 @@ def test_nobody_counts_further_than_is_read(made: int, is_more: bool) -> None:
         make_run("blocked")
         make_run("failed")
         make_run("waiting", wake_at=timezone.now() - HOUR, waiting_on="poll:rate", queue="late")
+        make_run(queue="dead", suspect=True)
     stands = look()
     default = stands.queues["default"]
     counts = [
         default.ready, default.scheduled, default.running, stands.queues["limited"].ready,
         stands.queues["events"].waiting, stands.blocked["diverged"], stands.failed, stands.overdue[Status.WAITING],
-        stands.queues["late"].waiting,
+        stands.queues["late"].waiting, stands.queues["dead"].suspect,
     ]  # fmt: skip
-    assert [(count.number, count.is_more) for count in counts if count is not default.running] == [(2, is_more)] * 8
+    assert [(count.number, count.is_more) for count in counts if count is not default.running] == [(2, is_more)] * 9
     # Each of another worker: those are counted one by one.
     assert default.running == Bounded(min(made, 3), is_more)
 
@@ -131,6 +143,46 @@ def test_what_is_taken_together_is_cut_together() -> None:
     for queue in ("a", "b", "c", "d"):
         make_run(queue=queue, limit_key=queue)
     assert {name: queue.ready for name, queue in look().queues.items()} == dict.fromkeys("abc", Bounded(1, True))
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("newer", "failed"), [(1, Bounded(1)), (2, Bounded(1, True)), (3, Bounded(0, True))])
+def test_failures_behind_many_older_ones_may_be_of_today(newer: int, failed: Bounded) -> None:
+    make_run("failed")
+    for _ in range(newer):
+        make_run("failed", finished_at=timezone.now() - 7 * 24 * HOUR)
+    assert look().failed == failed
+
+
+def make_due(status: str = "scheduled", minutes: int = 1, **more: object) -> None:
+    waits = {"waiting_on": "sleep:night"} if status == "waiting" else {}
+    make_run(status, wake_at=timezone.now() - minutes * MINUTE, **waits, **more)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("held", "overdue"), [(1, Bounded(1)), (2, Bounded(1, True)), (3, Bounded(0, True))])
+def test_what_is_due_behind_many_of_a_held_workflow_may_be_there(held: int, overdue: Bounded) -> None:
+    make_due()
+    for _ in range(held):
+        make_due(workflow="app.held", minutes=9)
+    found = standing(timezone.now(), Held(workflows=frozenset({"app.held"}))).overdue
+    assert found[Status.SCHEDULED] == overdue
+    assert found.get(Status.WAITING, Bounded()) == Bounded(0, overdue.is_more)
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_due_is_cut_by_line_whatever_its_status() -> None:
+    for minutes, status in enumerate(("scheduled", "scheduled", "waiting", "waiting"), 1):
+        make_due(status, 9 - minutes)
+    assert look().overdue == {Status.SCHEDULED: Bounded(2, True), Status.WAITING: Bounded(1, True)}
+
+
+@pytest.mark.usefixtures("few")
+def test_lines_are_cut_each_for_itself() -> None:
+    for priority in (0, 1, -1):
+        make_due(priority=priority)
+        make_due("waiting", priority=priority)
+    assert look().overdue == {Status.SCHEDULED: Bounded(3), Status.WAITING: Bounded(3)}
 
 
 def test_schedules_that_are_late_or_cannot_fire() -> None:

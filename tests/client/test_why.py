@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from django.utils.translation import override
 
-from django_durable.client.sentences import Sentence, Stored
+from django_durable.client.sentences import Hidden, Sentence, Stored
 from django_durable.client.why import why, why_held_by
 from django_durable.core.journal.states import BlockReason
 from django_durable.core.payloads.codec import encode
@@ -91,6 +91,10 @@ WAITS = ("sleep", "poll", "event", "join", "race", "map", "child")
 TENANT = {"workflow": LIMITED, "limit_key": "key-7"}
 SERVING = {"workflows": [LIMITED, limits.two_a_minute.name]}
 JUST_NOW = {"status": "succeeded", "workflow": limits.two_a_minute.name, "limit_key": "key-7"}
+used_up = queued(
+    SERVING, beside=({**JUST_NOW, "started_at": timezone.now() + timedelta(hours=1)},) * 2,
+    workflow=limits.two_a_minute.name, limit_key="key-7",
+)  # fmt: skip
 SCENES: list[tuple[Scene, list[str]]] = [
     (row("scheduled", wake_at=AT), [SEEN]),
     (row("succeeded", finished_at=AT), [SEEN]),
@@ -127,8 +131,7 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (queued({}, suspect=True), []),
     (queued(SERVING, beside=({"status": "running", **TENANT},), **TENANT), ["'key-7'", "1"]),
     (queued(SERVING, beside=({"status": "queued", "phase": "compensating", **TENANT},), **TENANT), ["'key-7'", "0"]),
-    (queued(SERVING, beside=({**JUST_NOW, "started_at": timezone.now() + timedelta(hours=1)},) * 2,
-            workflow=limits.two_a_minute.name, limit_key="key-7"), ["'key-7'", "2/m"]),
+    (used_up, ["'key-7'", "2/m"]),
     *(
         (held(kind=kind, name=name, actor=actor, reason=reason), [repr(name), SEEN, actor, reason])
         for kind, name in {"queue": "default", "workflow": "app.doubling"}.items()
@@ -205,6 +208,37 @@ def test_what_may_be_seen_of_the_runs_values_stands_in_it() -> None:
     found = why(queued(SERVING, beside=({"status": "running", **TENANT},), **TENANT)())
     assert found.told(seen).startswith("""Its limit "hid'den" is full: 1 of 1""")
     assert asked == [("block", message), ("limit_key", "key-7")]
+
+
+@pytest.mark.parametrize(
+    ("scene", "text"),
+    [
+        (
+            queued(SERVING, beside=({"status": "running", **TENANT},), **TENANT),
+            "Its limit is full: 1 of 1 are running;",
+        ),
+        (
+            queued(SERVING, beside=({"cancel_requested_at": AT, **TENANT},), **TENANT),
+            "Its limit is full: of 1, 0 are running and 1 are about to end,",
+        ),
+        (used_up, "The rate 2/m of its limit is used up;"),
+    ],
+)
+def test_what_may_not_be_seen_at_all_is_left_out(scene: Scene, text: str) -> None:
+    def seen(kind: str, value: Any) -> Any:
+        raise Hidden
+
+    found = why(scene())
+    assert found.told(seen).startswith(text)
+    assert "'key-7'" in found.text and "key-7" not in found.told(seen)
+
+
+def test_a_sentence_that_is_nothing_without_its_value_is_not_told_without() -> None:
+    def seen(kind: str, value: Any) -> Any:
+        raise Hidden
+
+    with pytest.raises(Hidden):
+        Sentence("%(a)s", {"a": Stored("x", "secret")}).told(seen)
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,30 @@ from .lines import ASLEEP, QUEUED, lines, queues_of
 
 READY = f"{QUEUED} AND NOT r.suspect"
 LIMITED = "r.status = 'queued' AND r.limit_key IS NOT NULL"
+SUSPECT = "r.status = 'queued' AND r.suspect"
 ASLEEP_AS = "(SELECT 'scheduled' AS status UNION ALL SELECT 'waiting') AS s"
+ASLEEP_AS_OR_HELD = "(SELECT 'scheduled' AS status UNION ALL SELECT 'waiting' UNION ALL SELECT '') AS s"
 AWAITED = ("event:", "child:", "join:", "map:", "race:")
 
 
 def standing(d: Dialect) -> str:
-    """Rows of what, of which queue (or why, where it is blocked), more about it, how many, since when.
+    """Rows of what, of which queue (of overdue which line, of blocked why), more about it, how many, since when.
 
-    ``queues`` is of how many queues at most each backlog is told.
+    ``queues`` is of how many queues at most each backlog is told. Of overdue and failed there are also rows of how many
+    others were read to find them: where these and those are more than are counted, there may be more.
     """
-    parts = (_now(d), _ready(), _limited(), _asleep(), _overdue(d), _awaiting(d), _held(), _blocked(), _failed(d))
+    parts = (
+        _now(d),
+        _ready(),
+        _limited(),
+        _suspect(),
+        _asleep(),
+        _overdue(d),
+        _awaiting(d),
+        _held(),
+        _blocked(),
+        _failed(d),
+    )
     return f"""
         WITH RECURSIVE {queues_of("ready_queues", QUEUED)}, {lines("ready_lines", "ready_queues AS q", QUEUED)},
         {queues_of("asleep_queues", ASLEEP)}, {lines("asleep_lines", "asleep_queues AS q", ASLEEP)}
@@ -62,6 +76,12 @@ def _limited() -> str:
     return f"SELECT 'limited', r.queue, '', count(*), min(r.queued_at) FROM {some} GROUP BY r.queue"
 
 
+def _suspect() -> str:
+    """They stand in their index by age: of all queues together the oldest."""
+    some = _some("r.queue, r.queued_at", SUSPECT, "r.queued_at")
+    return f"SELECT 'suspect', r.queue, '', count(*), min(r.queued_at) FROM {some} GROUP BY r.queue"
+
+
 def _asleep() -> str:
     some = _some("r.status", f"{ASLEEP} AND r.queue = q.name", "r.priority DESC, r.wake_at")
     return f"""
@@ -70,13 +90,16 @@ def _asleep() -> str:
 
 
 def _overdue(d: Dialect) -> str:
-    """Due for more than ``late`` seconds, and nobody has promoted them, although nobody holds them."""
+    """Due for more than ``late`` seconds, and nobody has promoted them, although nobody holds them; by line.
+
+    No index has the workflow, so those of held ones are read too, and told in a row without a status.
+    """
     where = f"{ASLEEP} AND r.queue = l.queue AND r.priority = l.priority AND r.wake_at < {d.later('-(%(late)s)')}"
+    status = f"CASE WHEN r.workflow {d.among('held_workflows')} THEN '' ELSE r.status END AS status"
     return f"""
-        SELECT 'overdue', l.queue, s.status,
-            (SELECT count(*) FROM {_some("r.status, r.workflow", where, "r.wake_at")}
-                WHERE r.status = s.status AND NOT r.workflow {d.among("held_workflows")}), NULL
-        FROM asleep_lines l CROSS JOIN {ASLEEP_AS}
+        SELECT 'overdue', CAST(l.priority AS text) || ' ' || l.queue, s.status,
+            (SELECT count(*) FROM {_some(status, where, "r.wake_at")} WHERE r.status = s.status), NULL
+        FROM asleep_lines l CROSS JOIN {ASLEEP_AS_OR_HELD}
         WHERE l.priority IS NOT NULL AND NOT l.queue {d.among("held_queues")}"""
 
 
@@ -104,8 +127,7 @@ def _blocked() -> str:
 
 
 def _failed(d: Dialect) -> str:
-    """Of the newest that failed those that did after ``since``: when they ended is in no index."""
-    some = _some("r.finished_at", "r.status = 'failed'", "r.id DESC")
-    return (
-        f"SELECT 'failed', '', '', count(*), NULL FROM {some} WHERE r.finished_at >= {d.typed('since', 'timestamptz')}"
-    )
+    """Of the newest that failed those that did after ``since``, and the others: when they ended is in no index."""
+    is_since = f"r.finished_at >= {d.typed('since', 'timestamptz')}"
+    some = _some(f"CASE WHEN {is_since} THEN '' ELSE 'before' END AS ended", "r.status = 'failed'", "r.id DESC")
+    return f"SELECT 'failed', '', r.ended, count(*), NULL FROM {some} GROUP BY r.ended"
