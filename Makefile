@@ -108,12 +108,12 @@ clean:
 	@touch $@
 
 .venv/.ready-browser: .venv/.ready-test
-	@echo "== installing what drives the browser"
+	@echo "== installing what drives the browser, and the themes that are looked at"
 	@$(PIP_INSTALL) -e ".[browser]"
 	@touch $@
 
 .venv/.ready-screens: .venv/.ready-browser
-	@echo "== installing the themes that are looked at, and what makes the pictures small"
+	@echo "== installing what makes the pictures small"
 	@$(PIP_INSTALL) -e ".[screens]"
 	@touch $@
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,10 @@ def main(arguments: list[str]) -> int:
         )
         return 1
     os.environ["DURABLE_TEST_BROWSER"] = browser
-    return int(pytest.main(["-q", str(FOLDER), *arguments]))
+    began = time.monotonic()
+    status = int(pytest.main(["-q", str(FOLDER), *arguments]))
+    print(f"make test-browser: {time.monotonic() - began:.0f} s")
+    return status
 
 
 def find() -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.urls import resolve, reverse
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PHONE, Open
 from tests.browser.rooms import furnish, questions_of_lists, tour
@@ -29,20 +29,22 @@ def name_of(url: str) -> str:
     return resolve(url.partition("?")[0]).view_name.removeprefix("admin:").removeprefix("django_durable_")
 
 
+Way = Callable[[Page], Iterator[str]]
 DESK = {"color_scheme": "light"}
 AT_NIGHT = {"color_scheme": "dark", "viewport": PHONE, "is_mobile": True, "has_touch": True}
 
 
+@pytest.mark.parametrize("way", [tour, questions_of_lists])
 @pytest.mark.parametrize("options", [DESK, AT_NIGHT], ids=["light, on a desk", "dark, on a phone"])
-def test_all_can_be_read(open_page: Open, options: dict[str, Any], settings: Any) -> None:
+def test_all_can_be_read(open_page: Open, options: dict[str, Any], way: Way, settings: Any) -> None:
     """No text is faint, no page wider than the screen. And each is looked at by the fixture: zero violations of the
     policy, zero complaints on the console."""
     settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
     furnish()
     page = open_page(**options)
     faint, wide, seen, texts = {}, {}, [], 0
-    for url in chain(tour(page), questions_of_lists(page)):
-        seen.append(url if url in ASKED else name_of(url))
+    for url in way(page):
+        seen.append(name_of(url) if way is tour else url)
         found = contrasts(page)
         texts += len(found)
         if unreadable := faint_of(found):
@@ -51,9 +53,9 @@ def test_all_can_be_read(open_page: Open, options: dict[str, Any], settings: Any
             wide[url] = sticking_out
     assert faint == {}
     assert wide == {}
-    assert texts > 300
-    assert {name: seen.count(name) for name in EXPECTED if seen.count(name) < EXPECTED[name]} == {}
-    assert ASKED - set(seen) == set()
+    assert texts > 300 if way is tour else texts > 50
+    expected = EXPECTED if way is tour else dict.fromkeys(ASKED, 1)
+    assert {name: seen.count(name) for name in expected if seen.count(name) < expected[name]} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -10,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.urls import reverse
 from playwright.sync_api import Locator, Page, Request, expect
 
+from django_durable.models import Audit, Run
 from tests.admin.world import make_run, make_worker
 from tests.processes import wait_until
 
@@ -68,6 +69,21 @@ def test_what_is_new_comes_and_what_is_not_is_not_sent(overview: Watched) -> Non
     expect(overview.needs).to_contain_text("1 run is blocked")
     assert overview.ask() == 304
     assert overview.page.evaluate("() => window.isSamePage"), "the page was loaded anew"
+
+
+@pytest.mark.parametrize("status", ["failed", "blocked"])
+def test_what_has_stopped_goes_on_after_two_clicks(overview: Watched, status: str) -> None:
+    """With the button that came while one looked."""
+    overview.ask()
+    runs = [make_run(status) for _ in range(3)]
+    overview.ask()
+    overview.needs.get_by_role("button", name="Resume").click()
+    expect(overview.page.locator("#content")).to_contain_text("This is about 3 runs.")
+    assert set(Run.objects.values_list("status", flat=True)) == {status}, "it is asked first"
+    overview.page.get_by_role("button", name="Yes, do it").click()
+    expect(overview.page.locator(".messagelist")).to_contain_text("3 runs go on.")
+    assert set(Run.objects.values_list("status", flat=True)) == {"queued"}
+    assert Audit.objects.filter(run__in=runs, verb="resume", actor="boss").count() == 3
 
 
 def test_nothing_is_asked_for_while_it_is_paused(overview: Watched) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import watched
+from tests.browser.conftest import PHONE, watched
+from tests.browser.seeing import contrasts, too_faint, too_wide
 from tests.browser.shop import PASSWORD, shop
 from tests.example.conftest import example_environment  # noqa: F401  (a fixture)
 from tests.processes import wait_until
+
+DESK = {"width": 1280, "height": 720}
 
 
 def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
@@ -38,3 +41,20 @@ def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
         expect(page.locator(".durable-pill-succeeded").first).to_be_visible()
         expect(page.locator("#content-main")).to_contain_text("BY-HAND-1")
         expect(page.locator("#content-main")).to_contain_text("The warehouse has called.")
+        the_order_shows_its_run(page)
+
+
+def the_order_shows_its_run(page: Page) -> None:
+    """On the page that the shop's own ModelAdmin makes, by day and on a phone at night."""
+    page.goto("/admin/shop/order/")
+    page.locator("#result_list").get_by_role("link", name="W-1").click()
+    ours = page.locator(".durable-object-runs")
+    expect(ours.locator(".durable-pill-succeeded")).to_be_visible()
+    for scheme, size in (("light", DESK), ("dark", PHONE)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        assert any("durable-pill" in text for text in contrasts(page))
+        assert too_faint(page) == {}
+        assert too_wide(page) == []
+    ours.get_by_role("link", name="shop.fulfil_order").click()
+    expect(page.locator("#content-main.durable-run")).to_be_visible()

@@ -14,8 +14,20 @@ document.addEventListener("securitypolicyviolation", (event) => {
 """
 """In every page before its own scripts: also of what the console would keep to itself."""
 
+REPORT_BUT_OTHERS_SCRIPTS = """
+document.addEventListener("securitypolicyviolation", (event) => {
+    const script = (event.sourceFile ?? "").replace(location.origin + location.pathname, "");
+    // What a stylesheet draws is put down to whichever script was at work just then.
+    const isDrawn = event.blockedURI === "data";
+    if (script && !script.includes("/static/django_durable/") && !isDrawn) return;
+    const element = (event.target.outerHTML ?? "").replace(/\\s+/g, " ").slice(0, 80);
+    console.error(`CSP: ${event.effectiveDirective} ${event.blockedURI} ${isDrawn ? "" : script || element}`);
+});
+"""
+"""Likewise where a look has scripts of its own; in the same words on every page, so that two can be compared."""
 
-def watch(context: BrowserContext) -> list[str]:
+
+def watch(context: BrowserContext, violations: str = REPORT_VIOLATIONS) -> list[str]:
     """The list grows while the pages of the context are used."""
     complaints: list[str] = []
 
@@ -28,7 +40,7 @@ def watch(context: BrowserContext) -> list[str]:
         if response.status >= 400 and not response.url.endswith(FAVICON):
             complaints.append(f"{response.status}: {response.request.method} {response.url}")
 
-    context.add_init_script(REPORT_VIOLATIONS)
+    context.add_init_script(violations)
     context.on("console", hear)
     context.on("weberror", lambda found: complaints.append(f"error in a script: {found.error}"))
     context.on("response", see)

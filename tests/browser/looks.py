@@ -1,0 +1,54 @@
+"""The admin in other looks, each a real process: Django has its templates for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.processes import wait_until
+from tests.servers import Guarded
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = ("app.by_day", "app.by_night")
+FAILED = 51
+"""Runs of each of these that have failed: one more than the list has on a page."""
+
+
+@dataclass(frozen=True)
+class Look:
+    url: str
+    cookie: dict[str, Any]
+    """A superuser's."""
+
+
+@contextmanager
+def look(theme: str, folder: Path) -> Iterator[Look]:
+    """The seeded site in that look: ``unfold`` or ``jazzmin``."""
+    ready, log = folder / "site.json", folder / "site.log"
+    command = [sys.executable, "-m", "tests.browser.look_site", str(ready)]
+    with Guarded(command, log=log, env=_environment(theme, folder), cwd=ROOT) as process:
+        wait_until(lambda: ready.exists() or not process.running, 60, f"the site in {theme}")
+        assert process.running, log.read_text(errors="replace")
+        cookie = json.loads(ready.read_text())
+        yield Look(cookie["url"], cookie)
+
+
+def _environment(theme: str, folder: Path) -> dict[str, str]:
+    database = {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(folder / "db.sqlite3"),
+        # As tests/settings.py has it: several threads write.
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 30,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF",
+        },
+    }
+    mine = {"DJANGO_SETTINGS_MODULE": "tests.browser.look_settings", "BENCH_THEME": theme}
+    return {**os.environ, **mine, "BENCH_DATABASE": json.dumps(database)}
