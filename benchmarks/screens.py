@@ -42,13 +42,16 @@ TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400}
 CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
     "stock": {
         "overview": ("light", "phone"),
+        "charts": ("light",),
         "runs-failed": ("light",),
         "run-failed": ("light", "phone"),
+        "send-event": ("light",),
         "resume-all": ("light",),
         "run-children": ("light",),
         "run-blocked": ("dark",),
         "workflows": ("dark",),
         "schedules": ("light",),
+        "schedule": ("light",),
     },
     "unfold": {"overview": ("light",), "runs-failed": ("light",), "run-failed": ("dark",)},
     "jazzmin": {"overview": ("light",), "runs-failed": ("dark",), "run-failed": ("light",)},
@@ -61,6 +64,8 @@ class Look:
     url: str
     then: Callable[[Any], object] | None = None
     """What is done on that page before the picture is taken."""
+    of: str = ""
+    """The part of the page that the picture shows; empty: its beginning."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,12 +179,19 @@ def take(page: Any, look: Look, file: Path, variant: str) -> None:
     if look.then:
         look.then(page)
         page.wait_for_load_state()
-    # As tall a window as the page, so that what sticks to an edge of it stands where it belongs.
-    tall = page.evaluate("() => document.documentElement.scrollHeight")
-    page.set_viewport_size({"width": page.viewport_size["width"], "height": min(tall, TALLEST[variant])})
-    page.screenshot(path=file)
+    if look.of:
+        page.locator(look.of).first.screenshot(path=file)
+    else:
+        _take_beginning(page, file, TALLEST[variant])
     reduce(file)
     print(f"{file} {file.stat().st_size // 1024} kB", flush=True)
+
+
+def _take_beginning(page: Any, file: Path, tallest: int) -> None:
+    # As tall a window as the page, so that what sticks to an edge of it stands where it belongs.
+    tall = page.evaluate("() => document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": min(tall, tallest)})
+    page.screenshot(path=file)
 
 
 def reduce(file: Path) -> None:
@@ -207,12 +219,14 @@ def pages() -> dict[str, Look]:
     from django.urls import reverse
 
     from benchmarks.seeding.workflows import CHECKOUTS, LARGE, LONG_NAMED
+    from django_durable.models import Schedule
 
     newest, run_url, runs_url = admin.newest, admin.run_url, admin.runs_url
     [(checkout, _)], [(large, _)], [(long_named, _)] = CHECKOUTS, LARGE, LONG_NAMED
     failed = runs_url(f"?status=failed&workflow={checkout}")
     waiting = run_url(newest("waiting", queue="shop"))
     found = {
+        "charts": Look(reverse("admin:django_durable_overview"), of=".durable-pair:has(.durable-chart)"),
         "runs": Look(runs_url()),
         "runs-failed": Look(
             reverse("admin:django_durable_overview"), lambda page: page.click("#durable-need-failed a")
@@ -234,7 +248,9 @@ def pages() -> dict[str, Look]:
     }
     named = {"schedule_changelist": "schedules", "schedule_change": "schedule", "worker_changelist": "workers"}
     named |= {"worker_change": "worker", "app_list": "app"}
-    return found | {named.get(page.label, page.label): Look(page.url) for page in admin.others()}
+    others = {named.get(page.label, page.label): Look(page.url) for page in admin.others()}
+    failing = Schedule.objects.filter(workflow=large).latest("pk")
+    return found | others | {"schedule": Look(reverse("admin:django_durable_schedule_change", args=[failing.pk]))}
 
 
 def press(page: Any, button: str) -> None:
