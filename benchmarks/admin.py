@@ -158,13 +158,17 @@ def pages(client: Any) -> Iterator[list[Page]]:
     yield [Page("runs", runs_url())]
     yield from linked(client)
     yield from ([page] for page in searches())
-    one, every = newest("succeeded"), {"action": "cancel_selected", "select_across": "1"}
-    yield [Page("runs: cancel all that match, asked", runs_url(), {**every, ACTION_CHECKBOX_NAME: str(one)})]
+    one = newest("succeeded")
+    for verb in ("cancel", "pause", "resume", "rerun", "export"):
+        every = {"action": f"{verb}_selected", "select_across": "1", ACTION_CHECKBOX_NAME: str(one)}
+        yield [Page(f"runs: {verb} all that match, asked", runs_url(), every)]
+    parent = newest("succeeded", workflow__startswith="imports.", parent=None)
+    yield [Page("runs: of a parent", runs_url(f"?parent={parent}"))]
     yield [Page("a run with 2,000 entries", run_url(newest("succeeded", workflow="reports.yearly")))]
     yield [
         Page(f"a run: {status}", run_url(newest(status))) for status in ("succeeded", "failed", "running", "waiting")
     ]
-    yield [Page("a run with children", run_url(newest("succeeded", workflow__startswith="imports.", parent=None)))]
+    yield [Page("a run with children", run_url(parent))]
     yield from ([page] for page in others())
 
 

@@ -34,7 +34,8 @@ def test_each_kind_of_page_is_asked_for() -> None:
     for label in (
         "runs  ", "runs: status = ", "runs: workflow = ", "runs: queue = ", "runs: search for an id",
         "runs: search for a key", "runs: search for a tag", "a run with 2,000 entries", "a run with children",
-        "schedule_changelist", "schedule_change ", "worker_changelist", "app_list",
+        "runs: export all that match", "runs: of a parent", "schedule_changelist", "schedule_change ",
+        "worker_changelist", "app_list",
     ):  # fmt: skip
         assert f"\n{label}" in done.stdout
     assert done.stdout.endswith("\n0 missed\n")
