@@ -144,14 +144,19 @@ class EventForm(ReasonForm):
     field_order = ("name", "payload", "reason", "key")
 
     def clean_name(self) -> str:
-        try:
-            return check_name("event", self.cleaned_data["name"])
-        except InvalidName as error:
-            raise ValidationError(translated(error.reason)) from error
+        return name_of("event", self.cleaned_data["name"])
 
     def clean_payload(self) -> Any:
         text = self.cleaned_data["payload"]
         return json_of(text) if text.strip() else None
+
+
+def name_of(what: str, name: str) -> str:
+    """The name as it is kept; ``what`` it is for says the refusal. Raises ValidationError."""
+    try:
+        return check_name(what, name)
+    except InvalidName as error:
+        raise ValidationError(translated(error.reason)) from error
 
 
 def json_of(text: str) -> Any:

@@ -43,8 +43,21 @@ class CappedPaginator(AnyPaginator):
         return rows.order_by()[: self.most + 1].count()
 
 
-class LookOnlyAdmin(ModelAdmin):
+class NothingWritten(ModelAdmin):
     """Nobody adds, changes or deletes these rows by a form; verbs have permissions of their own."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class LookOnlyAdmin(NothingWritten):
+    """A list of such rows, and their pages."""
 
     paginator = CappedPaginator
     list_per_page = 50
@@ -83,12 +96,3 @@ class LookOnlyAdmin(ModelAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Only what the filters offer: by default any column could be searched by LIKE from the address line."""
         return lookup in self.list_filter_names
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

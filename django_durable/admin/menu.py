@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
-from .look_only import ModelAdmin
+from .look_only import NothingWritten
 from .permissions import may_look
 
 
@@ -25,7 +25,7 @@ class WorkflowEntry(models.Model):  # noqa: DJ008  (there is never one)
         verbose_name_plural = _("Workflows")
 
 
-class WorkflowsEntry(ModelAdmin):
+class WorkflowsEntry(NothingWritten):
     """Nothing but the way to the page, which is among the addresses of the runs."""
 
     def get_urls(self) -> list[URLPattern]:
@@ -39,12 +39,3 @@ class WorkflowsEntry(ModelAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return may_look(request, "run")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

@@ -13,15 +13,15 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import durable_settings
-from ..core.names import NAME_MAX, check_name
+from ..core.names import NAME_MAX
 from ..core.schedules.cron import EXPRESSION_MAX, JITTER_MAX, Cron
 from ..core.schedules.zones import load_zone
-from ..exceptions import DurableError, InvalidName, InvalidSchedule
+from ..exceptions import DurableError, InvalidSchedule
 from ..models import Schedule
 from ..workflows.options import default_name
 from ..workflows.registry import workflows
 from .errors import told, translated
-from .forms import ReasonForm, json_of
+from .forms import ReasonForm, json_of, name_of
 from .schedule_preview import ZONE_MAX
 from .text import visible
 
@@ -86,10 +86,7 @@ class ScheduleForm(ReasonForm):
         del self.fields["reason"].widget.attrs["autofocus"]
 
     def clean_name(self) -> str:
-        try:
-            return check_name("schedule", self.cleaned_data["name"])
-        except InvalidName as error:
-            raise ValidationError(translated(error.reason)) from error
+        return name_of("schedule", self.cleaned_data["name"])
 
     def clean_timezone(self) -> str:
         key: str = self.cleaned_data["timezone"]
