@@ -106,9 +106,17 @@ def _axis_of(run: Run, nodes: list[Node], window: Window, family: Family, now: d
     end = max(ends, default=start)
     work = [(node.start, node.end) for node in every if node.is_work and node.start and node.end]
     for node in every:
-        # A worker said when they were, and the database all else: its clock may be another.
-        work += [(_within(start, a, end), _within(start, b, end)) for a, b in family.attempts.get(node.path, ())]
+        work += _attempts(node, family)
     return Axis(start, end, work, [*starts, *ends])
+
+
+def _attempts(node: Node, family: Family) -> list[Span]:
+    """Those that the log has of it, within its own span: a worker said when they were, and the database all else. Its
+    clock may be another, or a coarser one."""
+    if node.start is None or node.end is None:
+        return []
+    first, last = node.start, node.end
+    return [(_within(first, a, last), _within(first, b, last)) for a, b in family.attempts.get(node.path, ())]
 
 
 def _within(first: datetime, moment: datetime, last: datetime) -> datetime:
@@ -222,8 +230,8 @@ class _Drawing:
         bars = self._bars("wait", node.start, node.end)
         if row["attempts"] >= 1 and node.kind in (Kind.STEP, Kind.UNDO):
             # The journal keeps when the first one began and the last one ended; the log knows of those between.
-            kept = self.family.attempts.get(node.path)
-            for start, end in kept or ():
+            kept = _attempts(node, self.family)
+            for start, end in kept:
                 bars += self._bars("failed", start, end)
             bars += [] if kept else self._bars("failed", node.start, node.start)
             bars += self._bars(what, node.end, node.end) if row["finished_at"] is not None else []

@@ -20,6 +20,10 @@ def run_url(run: Any) -> str:
     return reverse(RUN, args=[run.pk])
 
 
+def live_url(run: Any) -> str:
+    return reverse("admin:django_durable_run_live", args=[run.pk])
+
+
 def verb_url(run: Any, verb: str) -> str:
     return reverse(f"admin:django_durable_run_{verb}", args=[run.pk])
 
