@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.utils.translation import gettext_lazy as _
-
 from ..models import Audit, Hold
 from ..store.database import Database
 from . import cells
-from .journal import Listing
+from .journal import VERBS, Listing
 from .text import visible
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 SHOWN = 20
-VERBS = {"hold": _("Hold"), "release": _("Release")}
 
 
 def held_lately() -> Listing:

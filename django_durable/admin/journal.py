@@ -61,6 +61,8 @@ VERBS = {
     "enable": pgettext_lazy("audit", "enable"),
     "disable": pgettext_lazy("audit", "disable"),
     "remove": pgettext_lazy("audit", "remove"),
+    "hold": pgettext_lazy("audit", "hold"),
+    "release": pgettext_lazy("audit", "release"),
 }
 BEFORE: dict[str, StrOrPromise] = {
     **{status.value: label for status, label in STATUS_LABELS.items()},

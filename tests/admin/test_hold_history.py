@@ -29,8 +29,8 @@ def test_the_reason_of_a_hold_is_there_after_its_release(boss: Client) -> None:
     hold_workflow("app.doubling", reason="it doubles", actor="cid")
     release_workflow("app.doubling", reason="", actor="cid")
     text = told(boss)
-    parts = ("Release", "workflow", "app.doubling", "cid", "Hold", "it doubles")
-    older = ("Release", "queue", "vip", "bob", "it is up again", "Hold", "queue", "vip", "ann", "the gateway is down")
+    parts = ("release", "workflow", "app.doubling", "cid", "hold", "it doubles")
+    older = ("release", "queue", "vip", "bob", "it is up again", "hold", "queue", "vip", "ann", "the gateway is down")
     place = 0
     for part in (*parts, *older):  # newest first
         place = text.index(part, place)
