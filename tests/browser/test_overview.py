@@ -16,6 +16,7 @@ from tests.admin.world import make_run, make_worker
 from tests.processes import wait_until
 
 FRAGMENT = "/overview/fragment/"
+PART = f'[data-durable-refresh*="{FRAGMENT}"]'
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Watched:
 
     @property
     def part(self) -> Locator:
-        return self.page.locator(f'[data-durable-refresh*="{FRAGMENT}"]')
+        return self.page.locator(PART)
 
     @property
     def needs(self) -> Locator:
@@ -40,17 +41,16 @@ class Watched:
     def ask(self) -> int:
         """Let it ask once more; the answer's status."""
         # One that was under way is no answer to this: it may know nothing of what the test did meanwhile.
-        self.until(lambda: len(self.answers) == len(self.asked))
-        before = len(self.asked)
-        self.until(lambda: self._asks_later(before))
-        self.until(lambda: len(self.answers) > before)
+        self.until(lambda: len(self.asked) == len(self.answers) == self.taken)
+        before = self.taken
+        self.later()
+        self.until(lambda: self.taken > before)
         return self.answers[-1]
 
-    def _asks_later(self, before: int) -> bool:
-        """It may still be busy with the last answer: then it has not yet set itself a time."""
-        self.later()
-        self.page.wait_for_timeout(100)
-        return len(self.asked) > before
+    @property
+    def taken(self) -> int:
+        """How many answers the page is done with: after each it has set itself the time of the next."""
+        return int(self.page.evaluate("() => window.taken"))
 
     def until(self, is_so: Callable[[], bool]) -> None:
         """As ``wait_until``, and the browser's events come in meanwhile."""
@@ -68,7 +68,14 @@ def overview(page: Page) -> Watched:
     page.clock.install(time=now)
     page.clock.pause_at(now + 1)
     page.goto(reverse("admin:django_durable_overview"))
-    page.evaluate("() => { window.isSamePage = true; }")
+    page.evaluate(
+        """part => {
+            window.isSamePage = true;
+            window.taken = 0;
+            document.querySelector(part).addEventListener("durable:answered", () => { window.taken += 1; });
+        }""",
+        PART,
+    )
     return watched
 
 
