@@ -1,4 +1,5 @@
-"""Runs as a file of JSON lines, for those who may look at them: with their values for who may view payloads."""
+"""Runs as a file of JSON lines, for those who may look at them: with their values for who may view payloads. The last
+line says that it is the last."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from ..client.exporting import Document, export_runs
+from ..client.exporting import Document, export_end, export_runs
 from ..client.listing import EXCERPT
 from ..core.journal.states import PayloadKind
 from ..core.payloads.codec import encode
@@ -55,7 +56,8 @@ class Export:
     eligible = of_its_row = Q()
     consequence: StrOrPromise = _(
         "A file with a line of JSON for each run: its journal, errors, events, tags and how its children stand. "
-        "Inputs, outputs, values and the log are in it for those who may view payloads."
+        "Inputs, outputs, values and the log are in it for those who may view payloads. "
+        "The last line says how many runs there are: a file that lacks it was cut off."
     )
 
 
@@ -97,7 +99,7 @@ def _file(request: HttpRequest, batches: Iterable[list[UUID]]) -> HttpResponse |
 
 
 def _lines(batches: Iterable[list[UUID]], *, may_see: bool) -> Iterator[str]:
-    db = Database()
+    db, count = Database(), 0
     for ids in batches:
         for start in range(0, len(ids), IN_MEMORY):
             some = ids[start : start + IN_MEMORY]
@@ -108,6 +110,9 @@ def _lines(batches: Iterable[list[UUID]], *, may_see: bool) -> Iterator[str]:
             for document in documents:
                 run = runs[UUID(document["run"]["id"])]
                 yield json.dumps(_seen(document, run, may_see=may_see)) + "\n"
+                count += 1
+    # Its status was sent before the first line: where a later one fails, this is all that can tell.
+    yield json.dumps(export_end(count)) + "\n"
 
 
 async def _in_threads(lines: Iterator[str]) -> AsyncIterator[str]:

@@ -13,6 +13,8 @@ from ..models.run import RunQuerySet
 from ..store.database import Database
 
 FORMAT = "django_durable.run"
+END = "django_durable.end"
+"""What the last line of a file of lines is, and no other: a file without it was cut off on its way."""
 VERSION = 1
 """Raised when a document of before would be read wrongly; new fields alone do not raise it."""
 
@@ -48,6 +50,11 @@ def export_runs(run_ids: Sequence[UUID]) -> Iterator[Document]:
         document["log"] = lines[run_id]
         document["children"] = children[run_id]
         yield document
+
+
+def export_end(count: int) -> Document:
+    """What follows the last of ``count`` documents, where there is one on each line."""
+    return {"format": END, "version": VERSION, "runs": count}
 
 
 def export_journals(run_ids: Sequence[UUID]) -> list[Document]:

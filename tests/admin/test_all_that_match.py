@@ -266,7 +266,9 @@ def test_what_it_takes_does_not_grow_with_what_matches(boss: Client, monkeypatch
 def lines_of(response: Any) -> list[dict[str, Any]]:
     assert response.status_code == 200
     text = b"".join(response.streaming_content).decode()
-    return [json.loads(line) for line in text.splitlines()]
+    *lines, end = [json.loads(line) for line in text.splitlines()]
+    assert end == {"format": "django_durable.end", "version": 1, "runs": len(lines)}
+    return lines
 
 
 def make_secretive() -> Run:
@@ -370,8 +372,8 @@ def test_an_export_is_streamed_under_asgi(person: Person) -> None:
         assert response.is_async
         return [line async for line in response.streaming_content]
 
-    [line] = async_to_sync(ask_for_it)()
-    assert json.loads(line)["run"]["id"] == str(run.pk)
+    line, end = async_to_sync(ask_for_it)()
+    assert json.loads(line)["run"]["id"] == str(run.pk) and json.loads(end)["runs"] == 1
 
 
 # --- who and what ----------------------------------------------------------------------------

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_durable import get_run
-from django_durable.client.exporting import FORMAT
+from django_durable.admin import exports
+from django_durable.client.exporting import END, FORMAT, export_runs
 from django_durable.client.recorded import ExportUnreadable, read
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.testing import run_until_idle
+from tests.admin.pages import list_url
 from tests.app.workflows import doubling, listening, parent
 from tests.commands.conftest import Call
 from tests.commands.rows import a_run, with_belongings
@@ -99,6 +104,83 @@ def test_several_into_a_file(call: Call, tmp_path: Path, monkeypatch: pytest.Mon
     ids = [run.id for run in runs]
     assert call("durable_export", *ids, ids[0], "--output", file).out == f"Wrote 5 runs to {file}.\n"
     assert [document["run"]["id"] for document in json.loads(file.read_bytes())] == [str(one) for one in ids]
+
+
+# --- a line for each run ---------------------------------------------------------------------
+
+
+def complete(text: str) -> list[Any] | None:
+    """The runs of such a file; None where it was cut off."""
+    *lines, last = text.splitlines() or [""]
+    try:
+        end = json.loads(last)
+    except ValueError:
+        return None
+    return [json.loads(line) for line in lines] if end == {"format": END, "version": 1, "runs": len(lines)} else None
+
+
+def exported_in_the_admin(*ids: UUID) -> str:
+    client = Client()
+    client.force_login(User.objects.create_superuser("boss"))
+    data = {"action": "export_selected", "_selected_action": str(ids[0]), "confirmed": "1"}
+    response = client.post(list_url(), {**data, "ids": ",".join(one.hex for one in ids)})
+    return b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=["command", "file", "admin"])
+def lines(request: pytest.FixtureRequest, call: Call, tmp_path: Path) -> Any:
+    """How a person gets such a file."""
+
+    def into_a_file(*ids: UUID) -> str:
+        call("durable_export", *ids, "--lines", "--output", tmp_path / "runs.jsonl")
+        return (tmp_path / "runs.jsonl").read_text()
+
+    ways = {"command": lambda *ids: call("durable_export", *ids, "--lines").out, "file": into_a_file}
+    return ways.get(request.param, exported_in_the_admin)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_last_line_says_that_it_is_the_last(lines: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("management.commands.durable_export.BATCH", "admin.exports.IN_MEMORY"):
+        monkeypatch.setattr(f"django_durable.{module}", 2)
+    ids = [doubling.enqueue(number).id for number in range(count)]
+    text = lines(*ids)
+    found = complete(text)
+    assert found is not None and {document["run"]["id"] for document in found} == {str(one) for one in ids}
+    assert len(text.splitlines()) == count + 1
+    assert text.splitlines()[-1] == f'{{"format": "django_durable.end", "version": 1, "runs": {count}}}'
+    # Wherever it is cut, it shows.
+    for end in (0, 1, text.index("\n"), text.index("\n") + 1, len(text) - 2, text.rindex("\n", 0, -1) + 1):
+        assert complete(text[:end]) is None
+    assert all(read(document).run_id in ids for document in found)
+    with pytest.raises(ExportUnreadable, match="has no run in it"):
+        read(json.loads(text.splitlines()[-1]))
+
+
+def test_what_fails_on_its_way_has_no_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [doubling.enqueue(number).id for number in range(3)]
+    monkeypatch.setattr(exports, "IN_MEMORY", 2)
+    asked: list[int] = []
+
+    def failing(some: list[UUID]) -> Iterator[Any]:
+        asked.append(len(some))
+        if len(asked) > 1:
+            raise OSError("the disk is gone")
+        return export_runs(some)
+
+    monkeypatch.setattr(exports, "export_runs", failing)
+    sent: list[str] = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        sent.extend(exports._lines([ids], may_see=True))
+    assert len(sent) == 2 and asked == [2, 1] and complete("".join(sent)) is None
+
+
+def test_a_list_ends_with_its_bracket(call: Call) -> None:
+    """So nothing of another kind has to stand in it: a list that was cut off is no JSON."""
+    text = call("durable_export", doubling.enqueue(1).id).out
+    assert text.endswith("]\n")
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text[:-2])
 
 
 def test_what_cannot_be_written(call: Call, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 
-from ...client.exporting import export_runs
+from ...client.exporting import export_end, export_runs
 from ...models import Run
 from ...store.database import Database
 from ...store.reading import read_only
@@ -26,6 +26,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="+", type=run_id, metavar="ID")
+        parser.add_argument("--lines", action="store_true", help="a run on each line, and how many on the last")
         parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,12 +35,13 @@ class Command(BaseCommand):
             known = set(Run.objects.using(Database().alias).filter(pk__in=ids).values_list("pk", flat=True))
             if missing := [one for one in ids if one not in known]:
                 raise CommandError(f"There is no run {missing[0]}.")
+            write = _write_lines if options["lines"] else _write
             if options["output"] is None:
-                _write(_documents(ids), self.stdout)
+                write(_documents(ids), self.stdout)
                 return
             try:
                 with options["output"].open("w", encoding="ascii") as file:
-                    _write(_documents(ids), OutputWrapper(file))
+                    write(_documents(ids), OutputWrapper(file))
             except OSError as error:
                 raise CommandError(printable(error)) from error
         self.stdout.write(f"Wrote {plural(len(ids), 'run')} to {printable(options['output'])}.")
@@ -58,3 +60,12 @@ def _write(documents: Iterator[dict[str, Any]], out: OutputWrapper) -> None:
     for number, document in enumerate(documents):
         out.write((", " if number else "") + json.dumps(document, indent=1))
     out.write("]")
+
+
+def _write_lines(documents: Iterator[dict[str, Any]], out: OutputWrapper) -> None:
+    """As the admin's file: of a list its end says that nothing is missing, of lines the last one has to."""
+    count = 0
+    for document in documents:
+        out.write(json.dumps(document))
+        count += 1
+    out.write(json.dumps(export_end(count)))

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...client.exporting import export_journals, live_runs
+from ...client.exporting import END, export_journals, live_runs
 from ...client.recorded import ExportUnreadable, Recorded, read
 from ...executor.replaying import Divergence, replay
 from ...models import Run
@@ -171,10 +171,20 @@ def _filed(recorded: Recorded) -> Verdict:
 
 def _read_file(path: Path) -> Iterator[Recorded]:
     try:
-        documents = json.loads(path.read_bytes())
-        for document in documents if isinstance(documents, list) else [documents]:
+        for document in _documents(path.read_bytes()):
             yield read(document)
     except OSError as error:
         raise CommandError(printable(error)) from error
     except (ExportUnreadable, ValueError, RecursionError) as error:
         raise CommandError(f"{printable(path)} cannot be read: {printable(error)}.") from error
+
+
+def _documents(text: bytes) -> list[Any]:
+    """Of a list; or of lines, of which the last one has to be that of the end."""
+    try:
+        documents = json.loads(text)
+    except json.JSONDecodeError:
+        *documents, end = [json.loads(line) for line in text.splitlines()] or [None]
+        if not isinstance(end, dict) or end.get("format") != END:
+            raise ExportUnreadable("it was cut off: its last line is not that of the end") from None
+    return documents if isinstance(documents, list) else [documents]
