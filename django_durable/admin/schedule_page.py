@@ -96,7 +96,8 @@ def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
 def _facts(schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
     belongs_to: StrOrPromise = _("the operators")
     if schedule.app_label:
-        belongs_to = format_html(gettext("the code of {}, and is changed there"), cells.name(schedule.app_label))
+        whose = gettext("the code of {}, and is changed there; removed here, it would come back with the next worker")
+        belongs_to = format_html(whose, cells.name(schedule.app_label))
     return [
         (_("Workflow"), cells.name(schedule.workflow)),
         (_("Fires"), shown_expression(schedule.expression)),
@@ -164,6 +165,7 @@ def _buttons(request: HttpRequest, schedule: Schedule) -> list[dict[str, Any]]:
         ("edit", _("Edit"), SWITCH, not schedule.app_label),
         ("enable", _("Enable"), SWITCH, not schedule.enabled or bool(schedule.problem)),
         ("disable", _("Disable"), SWITCH, schedule.enabled),
+        ("remove", _("Remove"), SWITCH, not schedule.app_label),
     ]
     return [
         {"url": f"admin:django_durable_schedule_{verb}", "label": label, "verb": verb}

@@ -81,7 +81,7 @@ def fire(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRespon
         "A run starts at once, whether the schedule is enabled or not, and beside a run that is live. "
         "The instants that are planned stay."
     )
-    return _form(model_admin, request, [schedule], form, _("Fire this schedule now?"), consequence, _("Yes, do it"))
+    return ask_about(model_admin, request, [schedule], form, _("Fire this schedule now?"), consequence, _("Yes, do it"))
 
 
 def backfill(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpResponse:
@@ -103,7 +103,7 @@ def backfill(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRe
     )
     consequence = text % get_current_timezone_name()
     more = {"submit": _("Count the runs"), "template": BACKFILL, **counted}
-    return _form(model_admin, request, [schedule], form, _("Fill a window that is past"), consequence, **more)
+    return ask_about(model_admin, request, [schedule], form, _("Fill a window that is past"), consequence, **more)
 
 
 def _count(form: Form, schedule: Schedule) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _switch(
     if found and not form.is_valid():
         title = switch.question % {"count": len(found)}
         more |= {"hidden": hidden, "back": back}
-        return _form(model_admin, request, found, form, title, switch.consequence, _("Yes, do it"), **more)
+        return ask_about(model_admin, request, found, form, title, switch.consequence, _("Yes, do it"), **more)
     try:
         ids = [schedule.pk for schedule in found]
         done = switch.perform(ids, user=request.user, reason=form.cleaned_data["reason"]) if ids else []  # type: ignore[arg-type]
@@ -183,8 +183,8 @@ def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule
         with brief_schedule_lock(Database(), Schedule.objects.filter(pk=schedule.pk)):
             made = made_since(data["asked_after"], user, fires, "run {}")  # type: ignore[arg-type]
             run_id = made or schedule_verbs.fire(schedule, user=user, reason=data["reason"])  # type: ignore[arg-type]
-    except DurableError as error:
-        form.add_error(None, told(error))
+    except (DurableError, Schedule.DoesNotExist) as error:
+        form.add_error(None, told(error) or _("It is gone."))
         return ""
     model_admin.message_user(request, _("Run %s was started.") % run_id, messages.SUCCESS)
     return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
@@ -195,8 +195,8 @@ def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, sch
     window = data["since"], data["until"], most
     try:
         done = schedule_verbs.backfill(schedule, *window, user=request.user, reason=data["reason"])  # type: ignore[arg-type]
-    except DurableError as error:
-        form.add_error(None, told(error))
+    except (DurableError, Schedule.DoesNotExist) as error:
+        form.add_error(None, told(error) or _("It is gone."))
         return False
     count = len(done.run_ids)
     text = ngettext("%(count)d run was started.", "%(count)d runs were started.", count) % {"count": count}
@@ -223,7 +223,7 @@ def schedule_of(model_admin: Any, request: HttpRequest, schedule_id: int, permis
     return schedule
 
 
-def _form(
+def ask_about(
     model_admin: Any,
     request: HttpRequest,
     found: Sequence[Schedule],
@@ -235,6 +235,7 @@ def _form(
     template: str = FORM,
     **more: Any,
 ) -> HttpResponse:
+    """The page that asks whether it is to be done to these."""
     context = {
         "schedules": [_named(model_admin, schedule) for schedule in found],
         "count": len(found),

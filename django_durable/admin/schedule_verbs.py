@@ -1,4 +1,5 @@
-"""What operators do with schedules: turn them on or off, fire them now and for the past. All of it is written down."""
+"""What operators do with schedules: turn them on or off, fire them now and for the past, make, change and remove those
+of their own. All of it is written down."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
@@ -111,6 +113,15 @@ def change(
             raise ScheduleChanged(found[0])
         schedules.change(schedule, changes, reason=reason, actor=user.get_username())
         write_down(user, [schedule], _("Change"), reason)
+
+
+def remove(schedule: Schedule, *, user: AbstractBaseUser, reason: str) -> None:
+    """Take it away, with audit entries. Raises what the client's ``remove`` raises."""
+    with Database().transaction():
+        schedules.remove(schedule, reason=reason, actor=user.get_username())
+        label = str(_("Remove"))
+        # Django's history links to the page of whatever is no deletion.
+        LogEntry.objects.log_actions(user.pk, [schedule], DELETION, f"{label}: {reason}" if reason else label)
 
 
 def backfill(

@@ -1,5 +1,5 @@
 """The list of schedules, with switches, and the addresses of a page's buttons. What the code declares belongs to the
-code; the others are made and changed here."""
+code; the others are made, changed and removed here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.utils.translation import pgettext_lazy
 
 from ..core import clock
 from ..models import Schedule
-from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_steering
+from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_removing, schedule_steering
 from .errors import translated
 from .filters import ScheduleFilter
 from .permissions import may, may_look
@@ -54,8 +54,9 @@ class ScheduleAdmin(SteeredAdmin):
         "fire": schedule_steering.fire,
         "backfill": schedule_steering.backfill,
         "edit": schedule_editing.edit,
+        "remove": schedule_removing.remove,
     }
-    gone = _("There is no schedule %s; one that is in the code no more is removed.")
+    gone = _("There is no schedule %s: somebody has removed it, or it is in the code no more.")
     list_display = ["workflow_name", "schedule_name", "state", "fires", "next", "last"]
     list_display_links = ["workflow_name"]
     list_filter = [ScheduleFilter]

@@ -1,4 +1,4 @@
-"""What people ask of a schedule: when it fires, that it fires now or for the past, that it stops or goes on."""
+"""What people ask of a schedule: when it fires, that it fires now or for the past, stops, goes on, or is no more."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from ..models.run import ALIVE
 from ..queues.ready import Ready
 from ..signals import run_enqueued, schedule_fired
 from ..store import by_hand, scheduling
-from ..store.auditing import Verb
+from ..store.auditing import Verb, audit_schedule
 from ..store.database import Database
+from ..store.locking_schedules import brief_schedule_lock
 from .after_commit import after_commit
 from .listing import DUE_GRACE
 from .pushing import push_after_commit
@@ -127,7 +128,8 @@ def backfill(
     ``INSTANTS_MOST`` due instants are looked at.
 
     Raises ValueError for a window or limit that makes no sense, WindowFilled where all of those have their
-    runs, InvalidSchedule, UnknownWorkflow, InvalidInput, PayloadUndecodable, ScheduleLocked.
+    runs, InvalidSchedule, UnknownWorkflow, InvalidInput, PayloadUndecodable, ScheduleLocked, and Schedule.DoesNotExist
+    where somebody removes it meanwhile.
     """
     _check_window(since, until, limit)
     db, workflow, by = Database(), _workflow_of(schedule), Verb(actor, reason)
@@ -297,6 +299,27 @@ def change(schedule: Schedule, changes: Mapping[str, Any], *, reason: str = "", 
     from now on, what was due is not made up for. Raises Schedule.DoesNotExist for one that belongs to code,
     ScheduleLocked, IntegrityError where its workflow has another one of that name."""
     by_hand.redefine(Database(), schedule.pk, changes, Verb(actor, reason))
+
+
+TOLD_OF_REMOVED = ("expression", "timezone", "overlap", "catch_up", "jitter")
+"""What the audit keeps of a row that is gone: all of it but its input, which may be secret."""
+
+
+def remove(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
+    """Take a schedule of the operators' away for good, enabled or not; in its audit, with what it was. What is due and
+    has not fired does not fire. Runs that it has started stay and go on; which instants they were started for goes with
+    the row (``Fire``). Raises Schedule.DoesNotExist for one that belongs to code or is gone already, ScheduleLocked.
+    """
+    db = Database()
+    # Under its lock: a worker that fires it just now is waited for, and its fire goes too. Its run stays.
+    with brief_schedule_lock(db, Schedule.objects.filter(pk=schedule.pk, app_label="")) as found:
+        if not found:
+            raise Schedule.DoesNotExist
+        [row] = found
+        was = ", ".join(f"{name} {getattr(row, name)}" for name in TOLD_OF_REMOVED)
+        audit_schedule(db, row, "remove", Verb(actor, reason).about(was))
+        Schedule.objects.using(db.alias).filter(pk=row.pk).delete()
+    logger.info("schedule=%s of %s removed by=%s: %s", row.name, row.workflow, actor, reason)
 
 
 def replan(schedule: Schedule) -> None:

@@ -101,6 +101,7 @@ MATRIX = {
     "schedule_preview": reads(one("add_schedule", "change_schedule")),
     "schedule_add": Rule((SCHEDULE, one("add_schedule")), does=True),
     "schedule_edit": steers(one("change_schedule")),
+    "schedule_remove": steers(one("change_schedule")),
     "schedule_enable": steers(one("change_schedule")),
     "schedule_disable": steers(one("change_schedule")),
     "schedule_fire": steers(SCHEDULE, one("fire_schedule")),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from django.core.management.base import CommandError
@@ -28,6 +30,15 @@ def find_schedule(workflow: str, name: str | None) -> Schedule:
     names = ", ".join(repr(schedule.name) for schedule in found)
     problem = "has several schedules" if name is None else f"has no schedule called {name!r}"
     raise CommandError(f"{printable(workflow)} {problem}: it has {names}.")
+
+
+@contextmanager
+def still_there(schedule: Schedule) -> Iterator[None]:
+    """Something is done to it, unless somebody has removed it since it was found."""
+    try:
+        yield
+    except Schedule.DoesNotExist:
+        raise CommandError(f"{printable(schedule)} is gone already.") from None
 
 
 def instant(text: str) -> datetime:

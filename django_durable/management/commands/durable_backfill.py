@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ...client.schedules import backfill
-from ._schedules import add_schedule, find_schedule, instant
+from ._schedules import add_schedule, find_schedule, instant, still_there
 from ._shell import actor, clear_errors, plural, positive
 
 
@@ -25,15 +25,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["since"] > options["until"]:
             raise CommandError("--until is earlier than --since.")
+        window = options["since"], options["until"], options["limit"]
         with clear_errors():
-            done = backfill(
-                find_schedule(options["workflow"], options["name"]),
-                options["since"],
-                options["until"],
-                options["limit"],
-                reason=options["reason"],
-                actor=actor(),
-            )
+            schedule = find_schedule(options["workflow"], options["name"])
+            with still_there(schedule):
+                done = backfill(schedule, *window, reason=options["reason"], actor=actor())
         for run_id in done.run_ids:
             self.stdout.write(str(run_id))
         rest = "" if done.is_complete else " There are more: the same command goes on."

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ...client.schedules import fire_now
-from ._schedules import add_schedule, find_schedule
+from ._schedules import add_schedule, find_schedule, still_there
 from ._shell import actor, clear_errors
 
 
@@ -22,4 +22,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with clear_errors():
             schedule = find_schedule(options["workflow"], options["name"])
-            self.stdout.write(str(fire_now(schedule, options["reason"], actor())))
+            with still_there(schedule):
+                self.stdout.write(str(fire_now(schedule, options["reason"], actor())))
