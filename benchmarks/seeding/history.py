@@ -19,6 +19,8 @@ SEED = 5
 CUSTOMERS = 50_000
 ALIVE, GONE = 6, 250
 """Workers: a deploy a day, each with six of them, leaves many rows behind."""
+ALL_QUEUES = ALIVE // 2
+"""Of each deploy's workers so many serve every queue."""
 SLOTS = 32
 SCHEDULES, FIRES = 40, 300
 
@@ -79,16 +81,18 @@ def _copy(template: Template, count: int, day: int, workers: Sequence[UUID]) -> 
 
 def _varied(template: Template, workers: Sequence[UUID]) -> dict[tuple[str, str], str]:
     """What a copy has of its own besides its id and its times."""
-    from django_durable.models import IdempotencyKey, Run, Tag
+    from django_durable.models import ClaimRecord, IdempotencyKey, Run, Tag
 
-    run, key, tag = (model._meta.db_table for model in (Run, IdempotencyKey, Tag))
+    run, key, tag, claim = (model._meta.db_table for model in (Run, IdempotencyKey, Tag, ClaimRecord))
     names = random.Random(SEED).choices(template.names, [1 / (n + 1) for n in range(len(template.names))], k=199)
     workflow, queue = (_by_turns([name[part] for name in names], "text") for part in (0, 1))
     new_key = f"'{KEY}-' || {rows.new_id('run')}"
     return {
         (run, "workflow"): f"CASE WHEN run.id = origin.id THEN {workflow} ELSE old.workflow END",
         (run, "queue"): f"CASE WHEN run.id = origin.id THEN {queue} ELSE old.queue END",
-        (run, "leased_by"): f"CASE WHEN old.leased_by NOTNULL THEN {_by_turns([str(w) for w in workers], 'uuid')} END",
+        (run, "leased_by"): f"CASE WHEN old.leased_by NOTNULL THEN {_worker(workers, 'now()', 'old.claims')} END",
+        (run, "started_by"): f"CASE WHEN old.started_by NOTNULL THEN {_worker(workers, _at('started_at'), '1')} END",
+        (claim, "worker_id"): _worker(workers, _at("claimed_at"), "old.number"),
         (key, "workflow"): workflow,
         (key, "key"): new_key,
         (key, "key_hash"): f"encode(sha256(convert_to({new_key}, 'UTF8')), 'hex')",
@@ -102,8 +106,21 @@ def _by_turns(values: Sequence[str], kind: str) -> str:
     return f"('{{{','.join(values)}}}'::{kind}[])[1 + copy.n %% {len(values)}]"
 
 
+def _at(column: str) -> str:
+    """SQL: what this instant of a row is in its copy."""
+    return f"(old.{column} + ({rows.NEW_AT} - origin.created_at))"
+
+
+def _worker(workers: Sequence[UUID], at: str, number: str) -> str:
+    """SQL: one of those that were alive at an instant, which made the claim with this ``number`` of the run."""
+    # Each lives for a day and three hours: an hour into it those of the day before are left alone.
+    days = f"greatest(floor((extract(epoch FROM now() - {at}) - 3600) / 86400)::int + 1, 0)"
+    ids = ",".join(str(worker) for worker in workers)
+    return f"('{{{ids}}}'::uuid[])[1 + {ALL_QUEUES} * {days} + (copy.n + {number})::int %% {ALL_QUEUES}]"
+
+
 def _workers() -> list[UUID]:
-    """Of each deploy the same six; the ids of those that are alive and serve every queue."""
+    """Of each deploy the same six; the ids of those that serve every queue, the latest deploy's first."""
     from django_durable.models import Worker
 
     now, made = _now(), []
@@ -126,7 +143,7 @@ def _workers() -> list[UUID]:
         )
         made.append(worker)
     Worker.objects.bulk_create(made)
-    return [worker.id for worker in made[:ALIVE] if worker.queues == queues]
+    return [worker.id for worker in made if worker.queues == queues]
 
 
 def _all_names() -> list[Name]:

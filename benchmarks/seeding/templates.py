@@ -51,7 +51,7 @@ def make_templates(more: Callable[[], list[Template]] = list) -> list[Template]:
     ``more`` makes further ones, which are over.
     """
     others = more()
-    long = over(work.LONG, number=1)
+    long, recovered = _recovered_long(), _recovered()
     sent = over(work.SENDING, number=1)
     onboarded = over(work.SLOW, number=1)
     shipped, cancelled = _shipped(), _cancelled()
@@ -70,7 +70,9 @@ def make_templates(more: Callable[[], list[Template]] = list) -> list[Template]:
         # A single one.
         Template(long, 0, work.LONG, since=DAY, until=HOUR),
         Template(sent, 0.535, work.SENDING),
-        Template(shipped, 0.292, work.ORDERS, until=HOUR),
+        Template(shipped, 0.289, work.ORDERS, until=HOUR),
+        # Whose worker died on the way: as many as a deploy a day, a full disk and a bad release make of them.
+        Template(recovered, 0.003, work.ORDERS, until=HOUR),
         Template(onboarded, 0.04, work.SLOW, until=3 * DAY),
         Template(imported, 0.015, work.IMPORTS, children=children_of(imported)),
         Template(failed, 0.04, [*work.ORDERS, *work.CHARGES]),
@@ -152,6 +154,25 @@ def _shipped() -> UUID:
     get_run(run_id).send_event("packed", {"parcel": "JJD000390007712", "weight": 0.42}, idempotency_key="packed 1")
     work_off(ahead=timedelta(minutes=40))
     return _expect(run_id, "succeeded")
+
+
+def _recovered() -> UUID:
+    """Its worker dies, and another one goes on."""
+    from django_durable import get_run
+    from django_durable.testing import crash_after
+
+    with crash_after("charge"):
+        run_id = _waiting()
+    get_run(run_id).send_event("packed", {"parcel": "JJD000390007713"})
+    work_off(ahead=timedelta(minutes=50))
+    return _expect(run_id, "succeeded")
+
+
+def _recovered_long() -> UUID:
+    from django_durable.testing import crash_after
+
+    with crash_after(f"page[{work.STEPS_OF_THE_LONG_ONE // 2}]"):
+        return over(work.LONG, number=1)
 
 
 def _cancelled() -> UUID:

@@ -44,11 +44,13 @@ def send(ctx: Context, number: int) -> str:
 
 def order(ctx: Context, number: int, lines: list[dict[str, Any]]) -> dict[str, Any]:
     ctx.step("reserve", take, 0.05, [line["sku"] for line in lines])
+    ctx.log.info("order %s: %s lines reserved", number, len(lines))
     ctx.progress(1, 4, "reserved")
     ctx.step("charge", take, 0.9, {"charge": f"ch_{number:08}"})
     ctx.progress(2, 4, "charged")
     packed = ctx.wait_for_event("packed")
     ctx.annotate(parcel=packed.payload)
+    ctx.log.info("order %s: packed as %s", number, packed.payload["parcel"])
     ctx.progress(3, 4, "packed")
     ctx.step("ship", take, 1.5)
     ctx.progress(4, 4, "shipped")
@@ -70,6 +72,8 @@ def failing(ctx: Context, number: int) -> None:
 def long(ctx: Context, number: int) -> int:
     for turn in range(STEPS_OF_THE_LONG_ONE):
         ctx.step("page", take, 0.4, {"page": turn, "rows": 250}, key=turn)
+        if turn % 10 == 0:
+            ctx.log.info("%s rows so far", 250 * turn)
         if turn % 100 == 0:
             ctx.progress(turn, STEPS_OF_THE_LONG_ONE, f"page {turn}")
     ctx.progress(STEPS_OF_THE_LONG_ONE, STEPS_OF_THE_LONG_ONE, "done")
@@ -83,6 +87,7 @@ def imported_row(ctx: Context, number: int) -> int:
 
 def importing(ctx: Context, number: int) -> list[int]:
     ctx.step("download", take, 4.0)
+    ctx.log.info("%s rows to import", ROWS_OF_AN_IMPORT)
     return list(ctx.map("row", imported_row, range(ROWS_OF_AN_IMPORT)))
 
 

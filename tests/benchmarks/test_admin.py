@@ -88,6 +88,10 @@ def test_the_seeded_runs_are_such_as_the_engine_makes(database: str) -> None:
 
 
 INSTANT = "('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint"
+CLAIMS = (
+    "SELECT worker_id AS worker, claimed_at AS at FROM django_durable_claimrecord"
+    " UNION ALL SELECT started_by, started_at FROM django_durable_run WHERE started_at NOTNULL"
+)
 NOTHING = [
     # An id of another instant than that of its row; what is over later than now, or before it began.
     f"SELECT id FROM django_durable_run WHERE abs(extract(epoch FROM created_at) * 1000 - {INSTANT}) > 1",
@@ -99,13 +103,27 @@ NOTHING = [
     # What belongs to no run, and children without their parent or outside of its tree.
     *(
         f"SELECT run_id FROM django_durable_{table} EXCEPT SELECT id FROM django_durable_run"
-        for table in ("journalentry", "payload", "tag", "event", "idempotencykey")
+        for table in ("journalentry", "payload", "tag", "event", "idempotencykey", "claimrecord", "logline")
     ),
     "SELECT c.id FROM django_durable_run c LEFT JOIN django_durable_run p ON p.id = c.parent_id"
     " WHERE c.parent_id NOTNULL AND (p.id IS NULL OR c.root_id <> p.root_id)",
     # A worker who runs something and is not there.
     "SELECT leased_by FROM django_durable_run WHERE status = 'running'"
     " EXCEPT SELECT id FROM django_durable_worker WHERE stopped_at IS NULL",
+    # A claim by somebody who was not alive then, or at a time when there was nothing to claim.
+    f"SELECT c.at FROM ({CLAIMS}) c LEFT JOIN django_durable_worker w ON w.id = c.worker"
+    " WHERE w.id IS NULL OR c.at < w.started_at OR c.at > coalesce(w.stopped_at, now())",
+    "SELECT c.number FROM django_durable_claimrecord c JOIN django_durable_run r ON r.id = c.run_id"
+    " WHERE c.number > r.claims OR c.claimed_at < r.started_at OR c.claimed_at > r.finished_at"
+    " OR c.lost_at <= c.claimed_at OR (c.lost_at IS NOT NULL AND c.number = r.claims)",
+    # A run that was claimed again of which nobody knows it, or that is with somebody else than its last claim says.
+    "SELECT r.id FROM django_durable_run r WHERE r.claims > 1 AND r.claims - 1 >"
+    " (SELECT count(*) FROM django_durable_claimrecord c WHERE c.run_id = r.id AND c.number > 1)",
+    "SELECT r.id FROM django_durable_run r JOIN django_durable_claimrecord c ON c.run_id = r.id AND c.number = r.claims"
+    " WHERE r.status = 'running' AND r.leased_by <> c.worker_id",
+    # A line that was said before its run began, or after it was over.
+    "SELECT l.message FROM django_durable_logline l JOIN django_durable_run r ON r.id = l.run_id"
+    " WHERE l.at < r.started_at OR l.at > r.finished_at",
 ]
 SOMETHING = [
     "SELECT 1 FROM django_durable_journalentry GROUP BY run_id HAVING count(*) = 2000",
@@ -116,4 +134,16 @@ SOMETHING = [
     "SELECT 1 FROM django_durable_audit WHERE verb = 'cancel'",
     "SELECT 1 FROM django_durable_schedule s JOIN django_durable_fire f ON f.schedule_id = s.id",
     "SELECT 1 FROM django_durable_tally WHERE failed > 0",
+    # Of the run with the long journal as well, whose page is measured.
+    "SELECT 1 FROM django_durable_run r JOIN django_durable_claimrecord c ON c.run_id = r.id"
+    " WHERE r.workflow = 'reports.yearly' AND r.claims = 2 AND c.number = 1 AND c.lost_at NOTNULL",
+    "SELECT 1 FROM django_durable_run r JOIN django_durable_logline l ON l.run_id = r.id"
+    " WHERE r.workflow = 'reports.yearly' HAVING count(*) = 200",
+    "SELECT 1 FROM django_durable_claimrecord HAVING count(*) BETWEEN 0.2 * (SELECT count(*) FROM django_durable_run)"
+    " AND 0.5 * (SELECT count(*) FROM django_durable_run)",
+    "SELECT 1 FROM django_durable_claimrecord WHERE lost_at NOTNULL GROUP BY lost_at - claimed_at HAVING count(*) > 1",
+    "SELECT 1 FROM django_durable_logline"
+    " HAVING count(DISTINCT run_id) > 0.2 * (SELECT count(*) FROM django_durable_run)",
+    "SELECT 1 FROM django_durable_logline WHERE attempt NOTNULL AND seconds NOTNULL",
+    "SELECT 1 FROM django_durable_logline WHERE attempt IS NULL AND message LIKE 'order %: packed as %'",
 ]
