@@ -1,0 +1,19 @@
+"""All mutants, by subject."""
+
+from __future__ import annotations
+
+from . import leases, starts, steps, waits
+from .mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *leases.FENCES,
+    *leases.LAPSES,
+    *waits.WAKES,
+    *waits.TIMES,
+    *waits.CANCELLATIONS,
+    *starts.STARTS,
+    *starts.SCHEDULES,
+    *starts.RETENTION,
+    *steps.RESULTS,
+    *steps.ATTEMPTS,
+)

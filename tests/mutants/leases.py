@@ -1,0 +1,206 @@
+"""Faults of leases: the fence, the heartbeat, the reaper, and who is taken for a killer of processes."""
+
+from __future__ import annotations
+
+from .mutant import POSTGRES, Mutant
+
+TOKEN = '.replace("r.lease_token = i.token", "1 = 1")'
+"""Takes the comparison of the tokens out of a statement."""
+
+FENCES = [
+    Mutant(
+        "fence-of-one-statement",
+        "store/sql/commits.py",
+        "WITH held AS MATERIALIZED ({fence(d)}){written}",
+        "WITH held AS MATERIALIZED ({fence(d)" + TOKEN + "}){written}",
+        "A batch that is one statement lets everybody write whose run is there, whatever his token.",
+        (
+            "tests/store/test_fence.py::test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written",
+            "tests/store/test_fence.py::test_a_lease_that_was_reaped_and_claimed_again_is_no_right_to_write",
+        ),
+        POSTGRES,
+    ),
+    Mutant(
+        "fence-in-turn",
+        "store/committing.py",
+        "fenced = db.rows(commits.fence(d), ",
+        "fenced = db.rows(commits.fence(d)" + TOKEN + ", ",
+        "A batch of several statements lets everybody write whose run is there, whatever his token.",
+        (
+            "tests/store/test_fence.py::test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written",
+            "tests/store/test_fence.py::test_a_lease_that_was_reaped_and_claimed_again_is_no_right_to_write",
+        ),
+    ),
+    Mutant(
+        "fence-in-turn-without-lock",
+        "store/committing.py",
+        "fenced = db.rows(commits.fence(d), ",
+        'fenced = db.rows(commits.fence(d).replace(d.lock_runs, ""), ',
+        "The fence keeps no row: a suspension looks for reasons to go on before the run is its own.",
+        ("tests/store/test_waiting.py::test_no_wake_is_lost_whenever_it_comes",),
+        POSTGRES,
+        dies_waiting=True,
+    ),
+    Mutant(
+        "fence-of-the-heartbeat",
+        "store/sql/leases.py",
+        "SELECT r.id FROM {ours(d)} ORDER BY r.id {d.lock_runs})",
+        "SELECT r.id FROM {ours(d)" + TOKEN + "} ORDER BY r.id {d.lock_runs})",
+        "A process that lost its lease renews that of the process which has the run now.",
+        (
+            "tests/store/test_leases.py::test_renewing_with_a_stale_token_does_nothing",
+            "tests/worker/test_heartbeat.py::test_a_lease_that_was_taken_away_is_lost",
+        ),
+    ),
+    Mutant(
+        "fence-of-the-release",
+        "store/sql/claims.py",
+        "WHERE i.id = r.id AND i.token = r.lease_token)",
+        "WHERE i.id = r.id)",
+        "Who hands a claim back that is his no more takes the run from whoever works on it.",
+        ("tests/store/test_claiming.py::test_claims_whose_journals_are_out_of_reach_are_told_and_handed_back",),
+    ),
+    Mutant(
+        "fence-of-the-atomic-step",
+        "executor/atomic.py",
+        "if receipt.is_held:",
+        "if receipt.is_held or receipt.is_lost:",
+        "An atomic step commits what its body did although the run is somebody else's.",
+        ("tests/executor/test_atomic.py::test_who_lost_the_lease_meanwhile_commits_nothing",),
+    ),
+    Mutant(
+        "atomic-step-judged-by-any-token",
+        "executor/atomic.py",
+        "path=path, token=flow.lease.token)",
+        "path=path)",
+        "An atomic step that was rolled back takes the entry of whoever has the run now for its own commit.",
+        ("tests/executor/test_atomic_heirs.py",),
+    ),
+    Mutant(
+        "lost-is-not-found",
+        "store/committing.py",
+        "is_lost = lease.token not in kept",
+        "is_lost = False",
+        "A write that the fence refused counts as one whose row is held for a moment: it is tried for ever.",
+        ("tests/store/test_fence.py::test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written",),
+    ),
+    Mutant(
+        "worker-as-token",
+        "store/sql/claims.py",
+        "lease_token = {d.new_token}, ",
+        "lease_token = {worker}, ",
+        "The token is the worker's id: of two claims by one process the first may write for the second.",
+        ("tests/store/test_claiming.py::test_every_claim_has_a_token_of_its_own",),
+    ),
+]
+
+LAPSES = [
+    Mutant(
+        "reap-without-another-look",
+        "store/sql/leases.py",
+        """return _take_away(d, f"r.status = 'running' AND r.lease_expires_at <= {d.now}")""",
+        """return _take_away(d, f"r.status = 'running' AND r.id IN (SELECT x.id FROM django_durable_run x """
+        """WHERE x.lease_expires_at <= {d.now})")""",
+        "A lease is taken away that was renewed between the reaper's look and its lock.",
+        ("tests/store/test_postgres_races.py::test_a_heartbeat_just_before_the_reap_wins",),
+        POSTGRES,
+    ),
+    Mutant(
+        "reap-of-another-claim",
+        "store/sql/leases.py",
+        "WHERE s.id = r.id AND s.token = r.lease_token)",
+        "WHERE s.id = r.id)",
+        "On SQLite a lease counts as seen twice where the first look saw that of an earlier claim.",
+        ("tests/store/test_leases.py::test_what_was_seen_lapsed_is_reaped_unless_it_was_claimed_again",),
+    ),
+    Mutant(
+        "reap-of-a-renewed-lease",
+        "store/sql/leases.py",
+        """f"r.status = 'running' AND r.lease_expires_at <= {d.now} AND EXISTS \"""",
+        """f"r.status = 'running' AND EXISTS \"""",
+        "On SQLite a lease is taken away that was seen lapsed and has been renewed since.",
+        ("tests/store/test_renewed_leases.py",),
+    ),
+    Mutant(
+        "reap-at-first-sight",
+        "worker/loops/reap.py",
+        "if self._db.dialect.has_one_writer:",
+        "if self._seen:",
+        "On SQLite a lease is taken from a holder that merely waits for the one write lock.",
+        ("tests/worker/test_loops.py::test_reap_takes_a_lapsed_lease_from_a_process_that_lives",),
+    ),
+    Mutant(
+        "release-as-crash",
+        "store/sql/leases.py",
+        "SET status = {QUEUED_OR_PAUSED}, queued_at = {d.now},",
+        "SET status = {QUEUED_OR_PAUSED}, queued_at = {d.now}, crashes = r.crashes + 1,",
+        "A process that drains costs each of its runs one of the crashes that they may have.",
+        ("tests/store/test_leases.py::test_a_release_keeps_what_is_known_of_the_run",),
+    ),
+    Mutant(
+        "crash-not-counted",
+        "store/sql/leases.py",
+        "crashes = r.crashes + CASE WHEN lapsed.is_guilty THEN 1 ELSE 0 END,",
+        "crashes = r.crashes,",
+        "A run that kills its process does so for ever.",
+        ("tests/store/test_leases.py::test_a_suspect_that_dies_again_is_counted_until_it_is_blocked",),
+    ),
+    Mutant(
+        "crash-in-company-counted",
+        "store/sql/leases.py",
+        "r.suspect AND {dead} AS is_guilty",
+        "{dead} AS is_guilty",
+        "Whoever was in a process that died is guilty of it, and not merely suspect.",
+        ("tests/store/test_leases.py::test_a_lapsed_lease_of_a_dead_process_makes_its_run_suspect",),
+    ),
+    Mutant(
+        "suspicion-stays",
+        "store/committing.py",
+        "if clears_suspicion:",
+        "if clears_suspicion and batch.leaving:",
+        "A suspect that gets on from step to step is blocked in the end, as if it had not.",
+        ("tests/store/test_leases.py::test_a_newly_journaled_step_clears_a_suspect",),
+    ),
+    Mutant(
+        "suspects-for-everybody",
+        "store/sql/lines.py",
+        'AND NOT r.suspect"',
+        '"',
+        "A run that may kill its process is claimed beside others, and takes them along.",
+        ("tests/store/test_claiming.py::test_suspects_are_only_claimed_one_by_one_by_who_asks_for_them",),
+    ),
+    Mutant(
+        "lease-without-end",
+        "core/flow/lease.py",
+        "return self.is_lost or clock.monotonic() + seconds >= self.ends",
+        "return self.is_lost",
+        "A process that cannot renew its lease goes on when somebody else has the run.",
+        ("tests/core/flow/test_lease.py", "tests/worker/test_heartbeat.py"),
+    ),
+    Mutant(
+        "taken-lease-kept",
+        "worker/heartbeat.py",
+        "                    lease.lose()",
+        "                    lease.renew(ends)",
+        "A heartbeat that finds its lease taken away goes on as if it had been renewed.",
+        ("tests/worker/test_heartbeat.py::test_a_lease_that_was_taken_away_is_lost",),
+    ),
+    Mutant(
+        "lease-from-the-answer",
+        "worker/heartbeat.py",
+        "                lease.renew(ends)",
+        "                lease.renew(clock.monotonic() + seconds)",
+        "A lease ends here later than in the database, by as long as the heartbeat's answer took.",
+        ("tests/worker/test_heartbeat.py::test_a_renewal_counts_from_before_it_was_sent",),
+    ),
+    Mutant(
+        "waiting-for-locks",
+        "store/dialects.py",
+        'lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r SKIP LOCKED"',
+        'lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r"',
+        "A batch waits for a row that somebody holds, and all its other runs wait with it.",
+        ("tests/store/test_fence.py::test_a_row_that_somebody_holds_goes_into_the_next_batch",),
+        POSTGRES,
+        dies_waiting=True,
+    ),
+]

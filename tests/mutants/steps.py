@@ -1,0 +1,78 @@
+"""Faults of steps: what is stored when, what is tried again when, what is undone in which order."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+RESULTS = [
+    Mutant(
+        "first-result-not-read-back",
+        "core/kinds/steps.py",
+        "return performed.value if is_plain(performed.value) else decode(cast(str, entry.value))",
+        "return performed.value",
+        "A step returns another value when it runs than when it is replayed.",
+        ("tests/core/kinds/test_steps.py::test_a_result_is_a_copy",),
+    ),
+    Mutant(
+        "step-before-its-commit",
+        "core/kinds/steps.py",
+        "if not options.ephemeral:",
+        "if options.compensate is not None:",
+        "The workflow goes on with the result of a step that is not stored yet.",
+        ("tests/core/kinds/test_steps.py::test_a_step_is_committed_before_the_workflow_goes_on",),
+    ),
+    Mutant(
+        "body-outside-of-its-transaction",
+        "executor/atomic.py",
+        "with _writer(db), transaction.atomic(using=db.alias):",
+        "with _writer(db), nullcontext():",
+        "What an atomic step did before it raised stays.",
+        ("tests/executor/test_atomic.py::test_a_body_that_raises_leaves_nothing_and_is_tried_again",),
+    ),
+    Mutant(
+        "lost-connection-fails-the-write",
+        "worker/batch_writer.py",
+        'return not state.startswith("54")',
+        'return state.startswith("54")',
+        "A database that is away for a moment fails the steps of that moment.",
+        ("tests/worker/test_committer.py::test_a_lost_connection_is_tried_again",),
+    ),
+]
+
+ATTEMPTS = [
+    Mutant(
+        "attempt-not-counted",
+        "core/kinds/steps.py",
+        "(entry.attempts + 1, entry.value) if entry",
+        "(entry.attempts, entry.value) if entry",
+        "A step that fails is tried for ever.",
+        ("tests/core/kinds/test_steps.py::test_back_off_suspends_and_wakes",),
+    ),
+    Mutant(
+        "no-back-off",
+        "core/kinds/steps.py",
+        "if entry.status == EntryStatus.RETRYING and entry.wake_after:",
+        "if entry.status == EntryStatus.RETRYING and entry.wake_at:",
+        "A step that fails is tried again at once.",
+        ("tests/core/kinds/test_steps.py::test_back_off_suspends_and_wakes",),
+    ),
+    Mutant(
+        "back-off-cut-short",
+        "core/kinds/steps.py",
+        "return bool(entry.wake_after) if entry.wake_at is None else flow.journal.now() < entry.wake_at",
+        "return bool(entry.wake_after) and entry.wake_at is None",
+        "A step is tried again too early where its run was woken for another reason.",
+        ("tests/core/kinds/test_steps.py::test_back_off_suspends_and_wakes",),
+    ),
+    Mutant(
+        "undone-first-to-last",
+        "core/kinds/compensation.py",
+        "sorted(undos, key=lambda undo: undo.seq, reverse=True)",
+        "sorted(undos, key=lambda undo: undo.seq)",
+        "What was done first is undone first, under what was built on it.",
+        (
+            "tests/core/kinds/test_compensation.py"
+            "::test_completed_steps_are_undone_last_first_and_the_failed_one_is_not",
+        ),
+    ),
+]
