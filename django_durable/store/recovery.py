@@ -154,9 +154,15 @@ def _take_away(
     db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
 ) -> list[Taken]:
     d = db.dialect
-    rows = db.rows(statement, limit=limit, lease=float(lease), max_crashes=max_crashes, **parameters)
-    if rows and not d.has_writing_ctes:
-        db.rows(leases.lose_claims(d), taken=as_json([_claim_of(d, row) for row in rows]))
+    given = {"limit": limit, "lease": float(lease), "max_crashes": max_crashes, **parameters}
+    if d.has_writing_ctes:
+        rows = db.rows(statement, **given)
+    else:
+        # Together: a claim in between would be older than the loss of the one before it.
+        with db.transaction():
+            rows = db.rows(statement, **given)
+            if rows:
+                db.rows(leases.lose_claims(d), taken=as_json([_claim_of(d, row) for row in rows]))
     ended = {row[0]: _place(db, row) for row in rows if row[3] in TERMINAL and row[6] is not None}
     woken = {place: try_wake_parent(db, *place) or [] for place in one_for_each_wait(ended.values())}
     return [_taken(db, row, woken.pop(ended[row[0]], []) if row[0] in ended else []) for row in rows]

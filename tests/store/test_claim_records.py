@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Suspended
@@ -14,10 +15,11 @@ from django_durable.core.journal.states import Status
 from django_durable.core.limits import Bounds
 from django_durable.models import ClaimRecord, Run
 from django_durable.store import recovery
-from django_durable.store.claiming import Claimant, claim_next, claim_suspect
+from django_durable.store.claiming import Claimant, claim_next, claim_suspect, read_claims
 from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
 from django_durable.store.limiting import KeyWalk, claim_limited
+from django_durable.store.sql import claims as sql
 from django_durable.store.sql.claim_records import KEPT
 from tests.store.rows import (
     LEASE,
@@ -128,3 +130,23 @@ def test_claims_by_a_release_that_kept_nothing_stay_unknown(db: PrivateDatabase)
     claim(db, first, worker=worker)
     assert row_of(first)["started_by"] is None
     assert claims_of(first) == [(2, worker, False)]
+
+
+def test_who_lost_its_lease_before_it_had_noted_its_claim_notes_it_no_more(db: PrivateDatabase) -> None:
+    """It was frozen between the two statements, and thaws when another has claimed the run."""
+    d, run = db.dialect, make_run(claims=1, started_at=at(PAST))
+    frozen, heir = claimant(worker=uuid4()), claimant(worker=uuid4())
+    rows = db.rows(
+        sql.claim_ids(d),
+        ids=d.list([run.pk]),
+        queues=d.list(frozen.queues),
+        workflows=d.list(frozen.workflows),
+        worker=d.key(frozen.id),
+        lease=-1.0,
+    )
+    assert [taken.ready.id for taken in recovery.reap(db, 10, lease=LEASE, max_crashes=3)] == [run.pk]
+    assert claim_suspect(db, heir, lease=LEASE, time=DatabaseClock())
+    told: list[tuple[int, UUID, bool]] = [(3, heir.id, False)]
+    assert claims_of(run) == told
+    read_claims(db, frozen, rows, clock.monotonic() - 1, DatabaseClock())
+    assert claims_of(run) == told

@@ -12,11 +12,14 @@ TAKEN = CLAIMED | {"started_by": "uuid", "started_at": "timestamp with time zone
 
 
 def keep(d: Dialect, claimed: str) -> str:
-    """Note that ``worker`` has made the claims ``c`` in ``claimed`` (CLAIMED)."""
+    """Note that ``worker`` has made the claims ``c`` in ``claimed`` (CLAIMED), as far as it still holds them: one that
+    was frozen since the claim must not write over what others have noted."""
+    worker = d.typed("worker", "uuid")
+    held = f"r.id = c.id AND r.status = 'running' AND r.claims = c.claims AND r.leased_by = {worker}"
     return f"""
         INSERT INTO django_durable_claimrecord (run_id, place, number, worker_id, claimed_at)
-        SELECT c.id, {_place("c.claims")}, c.claims, {d.typed("worker", "uuid")}, {d.now}
-        FROM {claimed} WHERE 1 = 1
+        SELECT c.id, {_place("c.claims")}, c.claims, {worker}, {d.now}
+        FROM {claimed} JOIN django_durable_run r ON {held} WHERE 1 = 1
         ON CONFLICT (run_id, place) DO UPDATE SET number = excluded.number, worker_id = excluded.worker_id,
             claimed_at = excluded.claimed_at, lost_at = NULL"""
 
