@@ -1,0 +1,98 @@
+"""How large stored values are, and the values themselves in portions."""
+
+from __future__ import annotations
+
+from ...dialects import Dialect
+from .windows import in_window, judged
+
+JOURNALED = "('step', 'undo', 'block', 'loop', 'poll', 'child')"
+"""Kinds whose value is bounded as one: an event's has its payload and more, a map's stands for all of its items."""
+ROOM = 100
+"""Bytes that a loop's count of turns may add to what was measured."""
+OPAQUE = "('tried', 'unwanted')"
+"""Kinds of payloads that are lines of text and no encoded values."""
+WHICH = {"run_id": "uuid", "name": "text"}
+
+
+def payloads(d: Dialect) -> str:
+    """I20: no input and no output is larger than MAX_PAYLOAD_BYTES, as it is set now."""
+    size = _size(d, "p.data")
+    return judged(
+        "p.run_id AS run_id, p.kind AS kind",
+        f"""
+        WHEN p.kind IN ('input', 'output') AND {size} > %(max_bytes)s
+            THEN 'its ' || p.kind || ' takes ' || {size} || ' bytes'""",
+        f"django_durable_payload p WHERE {in_window('p.run_id')}",
+        order="run_id, kind",
+    )
+
+
+def entries(d: Dialect) -> str:
+    """I20: and no result of a step."""
+    size = _size(d, "j.value")
+    return judged(
+        "j.run_id AS run_id, j.seq AS seq",
+        f"""
+        WHEN j.kind IN {JOURNALED} AND {size} > %(max_bytes)s + {ROOM}
+            THEN 'the value of ' || j.path || ' takes ' || {size} || ' bytes'""",
+        f"django_durable_journalentry j WHERE {in_window('j.run_id')}",
+        order="run_id, seq",
+    )
+
+
+def events(d: Dialect) -> str:
+    """I20: and no payload of an event."""
+    size = _size(d, "e.payload")
+    return judged(
+        "e.run_id AS run_id, e.id AS number",
+        f"WHEN {size} > %(max_bytes)s THEN 'the payload of an event takes ' || {size} || ' bytes'",
+        f"django_durable_event e WHERE {in_window('e.run_id')}",
+        order="run_id, number",
+    )
+
+
+def _size(d: Dialect, text: str) -> str:
+    """In bytes: stored values are ASCII. PostgreSQL knows it of what it keeps aside, without reading that."""
+    return f"octet_length({text})" if d.vendor == "postgresql" else f"length({text})"
+
+
+# --- the values ------------------------------------------------------------------------------
+
+
+def measure(d: Dialect) -> str:
+    """Of encoded values of a window where each stands (table, run, name there) and how large it is: the first
+    ``limit`` after that of ``run``, ``place`` and ``name``.
+
+    Not of blocked runs: an unreadable value is a reason to be.
+    """
+    parts = (_measured(d, *value) for value in VALUES)
+    return f"""
+        SELECT place, run_id, name, size FROM ({" UNION ALL ".join(parts)}) AS v
+        WHERE (run_id, place, name) > (%(run)s, %(place)s, %(name)s) ORDER BY run_id, place, name LIMIT %(limit)s"""
+
+
+def _measured(d: Dialect, place: str, table: str, name: str, column: str, which: str) -> str:
+    return f"""
+        SELECT '{place}' AS place, v.run_id, {name} AS name, {_size(d, column)} AS size
+        FROM {table} v JOIN django_durable_run r ON r.id = v.run_id
+        WHERE {in_window("v.run_id")} AND {in_window("r.id")} AND r.status <> 'blocked' AND {column} IS NOT NULL
+            AND {which}"""
+
+
+VALUES = (
+    ("payload", "django_durable_payload", "v.kind", "v.data", f"v.kind NOT IN {OPAQUE}"),
+    ("value", "django_durable_journalentry", "v.path", "v.value", "1 = 1"),
+    ("error", "django_durable_journalentry", "v.path", "v.error", "1 = 1"),
+    ("event", "django_durable_event", "CAST(v.id AS text)", "v.payload", "1 = 1"),
+    ("response", "django_durable_event", "CAST(v.id AS text)", "v.response", "1 = 1"),
+)
+"""Place, table, name, column, and which of its rows."""
+
+
+def load(d: Dialect, place: str) -> str:
+    """The values at that place which ``which`` names: run, name, text."""
+    [(_, table, name, column, _)] = [value for value in VALUES if value[0] == place]
+    named = "v.id = CAST(w.name AS bigint)" if name.startswith("CAST") else f"{name} = w.name"
+    return f"""
+        SELECT v.run_id, w.name, {column} FROM {d.recordset("which", "w", WHICH)}
+        JOIN {table} v ON v.run_id = w.run_id AND {named}"""

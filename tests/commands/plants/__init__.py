@@ -1,0 +1,1 @@
+"""A plant for each way in which an invariant can be broken."""
