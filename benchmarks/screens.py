@@ -16,7 +16,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -38,14 +39,26 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
 }
+SILENCE = timedelta(minutes=10)
+ORDERED = "shop.order"
+"""The workflow of which a run is started by hand."""
 TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400}
 CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
     "stock": {
         "overview": ("light", "phone"),
+        "overview-no-worker": ("light",),
+        "overview-new": ("light",),
         "charts": ("light",),
+        "runs": ("light",),
+        "runs-one": ("light",),
+        "runs-none": ("light",),
+        "runs-new": ("light",),
+        "runs-long-named": ("light",),
         "runs-failed": ("light",),
         "run-failed": ("light", "phone"),
+        "run-long-named": ("phone",),
         "send-event": ("light",),
+        "start": ("light",),
         "resume-all": ("light",),
         "run-children": ("light",),
         "run-blocked": ("dark",),
@@ -66,6 +79,10 @@ class Look:
     """What is done on that page before the picture is taken."""
     of: str = ""
     """The part of the page that the picture shows; empty: its beginning."""
+    durable: Mapping[str, object] = field(default_factory=dict)
+    """Settings that are not what they are on the other pictures."""
+    is_silent: bool = False
+    """No worker has been heard of for ten minutes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,8 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["BENCH_THEME"] = "" if options.theme == "stock" else options.theme
     # Playwright keeps a loop in this thread, in which Django would refuse to ask the database for anything.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    with troubled(options.runs), served() as site:
-        take_all(browser, site, options)
+    with empty_database(), served() as site, taking(browser, site, options) as take_all:
+        take_all(pages_of_nothing())
+        trouble(options.runs)
+        take_all(pages())
     return 0
 
 
@@ -116,17 +135,21 @@ def kept() -> set[str]:
 
 
 @contextmanager
-def troubled(runs: int) -> Iterator[None]:
-    """Django on a seeded database, in a night of trouble."""
+def empty_database() -> Iterator[None]:
+    """Django on a database of its own, in which there is nothing yet."""
     from tests.servers import Folder, PostgresServer
 
     with Folder() as folder, PostgresServer(folder) as postgres:
         seed.set_up(postgres.settings())
-        from benchmarks.seeding import history, night
-
-        history.seed(runs, night.make_night)
-        night.fall()
         yield
+
+
+def trouble(runs: int) -> None:
+    """Five weeks of runs, and a night of trouble."""
+    from benchmarks.seeding import history, night
+
+    history.seed(runs, night.make_night)
+    night.fall()
 
 
 @contextmanager
@@ -150,14 +173,14 @@ def served() -> Iterator[str]:
         server.server_close()
 
 
-def take_all(browser: str, site: str, options: argparse.Namespace) -> None:
+@contextmanager
+def taking(browser: str, site: str, options: argparse.Namespace) -> Iterator[Callable[[Mapping[str, Look]], None]]:
+    """What takes those of the pictures that are wanted, in each variant."""
     from playwright.sync_api import sync_playwright
 
-    chosen, looks, cookie = CHOSEN[options.theme], pages(), logged_in() | {"url": site}
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=browser, args=["--no-sandbox"] if os.geteuid() == 0 else []
-        )
+    chosen, cookie = CHOSEN[options.theme], logged_in() | {"url": site}
+
+    def take_all(looks: Mapping[str, Look]) -> None:
         for variant, how in VARIANTS.items():
             for name, look in looks.items():
                 wanted = options.all or variant in chosen.get(name, ())
@@ -167,24 +190,44 @@ def take_all(browser: str, site: str, options: argparse.Namespace) -> None:
                     context.add_cookies([cookie])  # type: ignore[list-item]
                     take(context.new_page(), look, options.into / f"{options.theme}-{name}-{variant}.png", variant)
                     context.close()
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=browser, args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )
+        yield take_all
         chromium.close()
 
 
 def take(page: Any, look: Look, file: Path, variant: str) -> None:
-    from benchmarks.seeding.history import beat
+    from django.conf import settings
+    from django.test import override_settings
 
-    beat()
-    answer = page.goto(look.url)
-    assert answer.ok, f"{look.url} was answered with {answer.status}"
-    if look.then:
-        look.then(page)
-        page.wait_for_load_state()
+    _hear(look)
+    with override_settings(DURABLE={**settings.DURABLE, **look.durable}):
+        answer = page.goto(look.url)
+        assert answer.ok, f"{look.url} was answered with {answer.status}"
+        if look.then:
+            look.then(page)
+            page.wait_for_load_state()
     if look.of:
         page.locator(look.of).first.screenshot(path=file)
     else:
         _take_beginning(page, file, TALLEST[variant])
     reduce(file)
     print(f"{file} {file.stat().st_size // 1024} kB", flush=True)
+
+
+def _hear(look: Look) -> None:
+    """Of the workers just now, or not for a while."""
+    from django.utils import timezone
+
+    from benchmarks.seeding.history import beat
+    from django_durable.models import Worker
+
+    beat()
+    if look.is_silent:
+        Worker.objects.filter(stopped_at=None).update(heartbeat_at=timezone.now() - SILENCE)
 
 
 def _take_beginning(page: Any, file: Path, tallest: int) -> None:
@@ -214,8 +257,16 @@ def nearest(palette: Sequence[tuple[int, ...]], colour: tuple[int, ...]) -> int:
     return min(range(len(palette)), key=lambda at: sum((a - b) ** 2 for a, b in zip(palette[at], colour, strict=True)))
 
 
+def pages_of_nothing() -> dict[str, Look]:
+    """Where to look by the name of the picture, while nothing has happened yet."""
+    from django.urls import reverse
+
+    found = {"overview-new": Look(reverse("admin:django_durable_overview")), "runs-new": Look(admin.runs_url())}
+    return found | {"workflows-new": Look(reverse("admin:django_durable_workflows"))}
+
+
 def pages() -> dict[str, Look]:
-    """Where to look by the name of the picture."""
+    """Likewise, in a night of trouble."""
     from django.urls import reverse
 
     from benchmarks.seeding.workflows import CHECKOUTS, LARGE, LONG_NAMED
@@ -225,16 +276,18 @@ def pages() -> dict[str, Look]:
     [(checkout, _)], [(large, _)], [(long_named, _)] = CHECKOUTS, LARGE, LONG_NAMED
     failed = runs_url(f"?status=failed&workflow={checkout}")
     waiting = run_url(newest("waiting", queue="shop"))
+    overview, start = reverse("admin:django_durable_overview"), reverse("admin:django_durable_workflows_start")
     found = {
-        "charts": Look(reverse("admin:django_durable_overview"), of=".durable-pair:has(.durable-chart)"),
+        "overview-no-worker": Look(overview, is_silent=True),
+        "charts": Look(overview, of=".durable-pair:has(.durable-chart)"),
         "runs": Look(runs_url()),
-        "runs-failed": Look(
-            reverse("admin:django_durable_overview"), lambda page: page.click("#durable-need-failed a")
-        ),
+        "runs-failed": Look(overview, lambda page: page.click("#durable-need-failed a")),
+        "runs-one": Look(runs_url(f"?q={newest('failed', workflow=checkout)}")),
         "runs-none": Look(runs_url("?q=nobody")),
+        "runs-long-named": Look(runs_url(f"?workflow={long_named}")),
         "run-succeeded": Look(run_url(newest("succeeded", queue="shop"))),
         "run-failed": Look(run_url(newest("failed", workflow=checkout)), fold_traceback),
-        "run-long-named": Look(run_url(newest("failed", workflow=long_named))),
+        "run-long-named": Look(run_url(newest("failed", workflow=long_named)), fold_traceback),
         "run-running": Look(run_url(newest("running"))),
         "run-waiting": Look(waiting),
         "run-blocked": Look(run_url(newest("blocked"))),
@@ -245,6 +298,7 @@ def pages() -> dict[str, Look]:
         "cancel": Look(waiting, lambda page: press(page, "Cancel")),
         "send-event": Look(waiting, lambda page: press(page, "Send an event")),
         "resume-all": Look(failed, resume_all),
+        "start": Look(f"{start}?workflow={ORDERED}", start_by_hand, durable={"ADMIN_START": True}),
     }
     named = {"schedule_changelist": "schedules", "schedule_change": "schedule", "worker_changelist": "workers"}
     named |= {"worker_change": "worker", "app_list": "app"}
@@ -270,6 +324,13 @@ def resume_all(page: Any) -> None:
     page.locator("select[name=action]").first.select_option("resume_selected")
     page.locator("button[name=index]").first.click()
     page.locator("input[name=reason]").fill("The payment gateway answers again.")
+
+
+def start_by_hand(page: Any) -> None:
+    page.get_by_label("number").fill("48211")
+    page.get_by_label("lines").fill('[{"sku": "TEA-EARL-GREY-250", "quantity": 2}]')
+    page.get_by_label("Tags").fill("customer-48211, vip")
+    page.get_by_label("Reason").fill("Ordered by telephone.")
 
 
 def logged_in() -> dict[str, str]:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -11,12 +11,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser.looks import THEMES, Look, starting
 from tests.browser.watching import watch
 
 PATIENCE_MS = 10_000
 PHONE = {"width": 390, "height": 844}
 
 Open = Callable[..., Page]
+Sites = Mapping[str, Callable[[], Look]]
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +32,20 @@ def browser() -> Iterator[Browser]:
         yield browser
         browser.close()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    """The admin in its other looks, by their names."""
+    with ExitStack() as stack:
+        yield {theme: stack.enter_context(starting(theme, tmp_path_factory.mktemp(theme))) for theme in THEMES}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _begun(request: pytest.FixtureRequest) -> None:
+    """They take long to start, and do so while others are tested."""
+    if any("sites" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("sites")
 
 
 @pytest.fixture
@@ -75,3 +91,10 @@ def watched(browser: Browser, **options: Any) -> Iterator[Page]:
     finally:
         context.close()
     assert complaints == []
+
+
+def a_page(browser: Browser, html: str) -> Page:
+    """One that shows this and nothing else, on a phone."""
+    page = browser.new_context(viewport=PHONE).new_page()
+    page.set_content(html)
+    return page

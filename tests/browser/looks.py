@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from tests.processes import wait_until
 from tests.servers import Guarded
 
 ROOT = Path(__file__).resolve().parents[2]
+THEMES = ("unfold", "jazzmin")
 WORKFLOWS = ("app.by_day", "app.by_night")
 FAILED = 51
 """Runs of each of these that have failed: one more than the list has on a page."""
@@ -28,15 +29,20 @@ class Look:
 
 
 @contextmanager
-def look(theme: str, folder: Path) -> Iterator[Look]:
-    """The seeded site in that look: ``unfold`` or ``jazzmin``."""
+def starting(theme: str, folder: Path) -> Iterator[Callable[[], Look]]:
+    """The seeded site in that look, ``unfold`` or ``jazzmin``, while it starts; what is yielded waits
+    until it is there."""
     ready, log = folder / "site.json", folder / "site.log"
     command = [sys.executable, "-m", "tests.browser.look_site", str(ready)]
     with Guarded(command, log=log, env=_environment(theme, folder), cwd=ROOT) as process:
-        wait_until(lambda: ready.exists() or not process.running, 60, f"the site in {theme}")
-        assert process.running, log.read_text(errors="replace")
-        cookie = json.loads(ready.read_text())
-        yield Look(cookie["url"], cookie)
+
+        def look() -> Look:
+            wait_until(lambda: ready.exists() or not process.running, 60, f"the site in {theme}")
+            assert process.running, log.read_text(errors="replace")
+            cookie = json.loads(ready.read_text())
+            return Look(cookie["url"], cookie)
+
+        yield look
 
 
 def _environment(theme: str, folder: Path) -> dict[str, str]:

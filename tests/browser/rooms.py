@@ -53,6 +53,10 @@ def _journal(run: Run) -> None:
                 {"type": "OSError", "message": "reset", "traceback": "Traceback\n  File x.py"})}),
             ("cooling off", "sleep", {}),
             ("packed", "event", {"status": "waiting", "awaits": "packed", "finished_at": None}),
+            ("both", "join", {}),
+            ("both/left/weigh", "step", {}),
+            ("reserve stock%undo", "undo", {}),
+            ("tomorrow", "sleep", {"status": "waiting", "wake_at": now + timedelta(seconds=60), "finished_at": None}),
         ],
         start=1,
     ):  # fmt: skip

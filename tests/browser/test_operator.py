@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from django.contrib.admin.models import LogEntry
 from django.urls import reverse
 from playwright.sync_api import Page, expect
@@ -78,44 +77,3 @@ def test_what_is_chosen_in_the_list_is_named_before_it_is_done(page: Page) -> No
     expect(page.locator(".messagelist")).to_contain_text("2 runs were asked to stop.")
     asked = Run.objects.filter(cancel_requested_at__isnull=False).values_list("pk", flat=True)
     assert set(asked) == {run.pk for run in runs[:2]}
-
-
-@pytest.mark.parametrize("verb", ["Pause", "Cancel"])
-def test_by_keyboard_alone(page: Page, verb: str) -> None:
-    """Tab comes to the button, one sees where one is, Enter presses it, and so on to the end."""
-    run = make_run("waiting")
-    page.goto(run_url(run))
-    tab_to(page, f'button:text-is("{verb}…")')
-    assert page.evaluate(IS_MARKED), "one does not see what Enter would press"
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Yes, do it")).to_be_visible()
-    tab_to(page, "#id_reason")
-    page.keyboard.type("By keyboard.")
-    tab_to(page, "text=Yes, do it >> visible=true", "[type=submit]")
-    page.keyboard.press("Enter")
-    expect(page.locator(".messagelist")).to_be_visible()
-    assert Audit.objects.get(run=run).reason == "By keyboard."
-
-
-IS_MARKED = """
-() => {
-    const focused = document.activeElement, style = getComputedStyle(focused);
-    const look = (style) => [style.outlineStyle === "none" ? "none" : style.outline, style.boxShadow,
-                             style.backgroundColor, style.borderColor].join();
-    const with_focus = look(style);
-    focused.blur();
-    const without = look(getComputedStyle(focused));
-    focused.focus();
-    return with_focus !== without;
-}
-"""
-
-
-def tab_to(page: Page, *selectors: str) -> None:
-    """Press Tab until one of them has the focus."""
-    for _ in range(80):
-        page.keyboard.press("Tab")
-        for selector in selectors:
-            if page.locator(f"{selector}").evaluate_all("(all) => all.includes(document.activeElement)"):
-                return
-    raise AssertionError(f"Tab does not come to {selectors}")

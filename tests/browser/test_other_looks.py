@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, PHONE
-from tests.browser.looks import FAILED, WORKFLOWS, Look, look
+from tests.browser.conftest import PATIENCE_MS, PHONE, Sites
+from tests.browser.looks import FAILED, THEMES, WORKFLOWS, Look
 from tests.browser.seeing import contrasts, faint_of, too_wide
 from tests.browser.watching import REPORT_BUT_OTHERS_SCRIPTS, watch
 
@@ -21,10 +21,9 @@ OVERVIEW = f"{RUNS}overview/"
 STOCK = ("/admin/auth/user/", "/admin/auth/user/1/change/")
 
 
-@pytest.fixture(scope="module", params=["unfold", "jazzmin"])
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
-    with look(request.param, tmp_path_factory.mktemp(request.param)) as at:
-        yield at
+@pytest.fixture(scope="module", params=THEMES)
+def site(request: pytest.FixtureRequest, sites: Sites) -> Look:
+    return sites[request.param]()
 
 
 @pytest.fixture(scope="module")

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page
 
 from tests.admin.world import make_run
 from tests.browser.conftest import Open
-from tests.browser.seeing import ground, too_faint
+from tests.browser.seeing import ground, is_dark, too_faint
 
 STATUSES = ["queued", "scheduled", "running", "waiting", "paused", "blocked", "succeeded", "failed", "cancelled"]
-
-
-def is_dark(page: Page) -> bool:
-    [red, green, blue, *_] = (int(part) for part in ground(page, "body").strip("rgba()").split(",")[:3])
-    return bool(red + green + blue < 3 * 128)
 
 
 @pytest.mark.parametrize(("system", "chosen"), [("light", "dark"), ("dark", "light")])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
-from tests.browser.conftest import PHONE
+from tests.browser.conftest import a_page
 from tests.browser.seeing import too_faint, too_wide
 from tests.browser.watching import watch
 from tests.csp import POLICY
@@ -78,9 +78,3 @@ def test_what_sticks_out(browser: Browser) -> None:
     page.set_content('<div style="overflow-x: auto"><p>' + "w" * 200)
     assert too_wide(page) == []
     page.context.close()
-
-
-def a_page(browser: Browser, html: str) -> Page:
-    page = browser.new_context(viewport=PHONE).new_page()
-    page.set_content(html)
-    return page
