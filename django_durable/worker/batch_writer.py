@@ -60,6 +60,8 @@ class BatchWriter:
         ours = []
         for one in batch:
             if one.lease.is_over:
+                # For good: an answer of a heartbeat that comes late must not revive a claim whose write was dropped.
+                one.lease.lose()
                 one.settle(Receipt(is_lost=True))
                 self._tell_of_lost(one)
             else:

@@ -98,7 +98,11 @@ class Committer:
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that was committed elsewhere: with an atomic step's own transaction."""
-        self._after(lease, write, receipt)
+        try:
+            self._after(lease, write, receipt)
+        except Exception:
+            # The step is durable: what follows must not fail it.
+            logger.exception("what follows a commit failed for run=%s", lease.run_id)
 
     def refresh(self, inbox: Inbox, lease: Lease) -> None:
         """What the outside has sent to a run that is worked on. Where the database is away, the next look will do."""
