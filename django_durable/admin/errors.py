@@ -51,6 +51,7 @@ PHRASES = (
 """As the engine says them: by these a text is known again, whatever stands in the places of the names. One that is said
 otherwise one day is shown in English."""
 
+TEXT_MOST = 2_500
 _NAME = re.compile(r"%\((\w+)\)s")
 _LED = re.compile("([^:]+: )(.*)", re.DOTALL)
 """With the type of an error before it, as a stored problem is, or with what it is about."""
@@ -73,7 +74,10 @@ def told(error: Exception) -> str:
 
 
 def translated(text: str) -> str:
-    """What the engine has said or stored; what is not known as that stays as it is."""
+    """What the engine has said or stored; what is not known as that stays as it is, and so does what is longer than the
+    engine stores it: patterns with several gaps take the square of its length."""
+    if len(text) > TEXT_MOST:
+        return text
     known = _known(text)
     if known is None and (found := _LED.fullmatch(text)):
         known = _known(found[2])
@@ -90,7 +94,8 @@ def _known(text: str) -> str | None:
 
 def _value(name: str, value: str) -> str:
     if name == "reason":
-        return translated(value)
+        # A reason is no schedule's: else a text could be nested as deeply as the stack goes.
+        return value if value.startswith("Schedule ") else translated(value)
     if name == "seconds":
         return number_format(value)
     if name in _COUNTS and _GROUPED.fullmatch(value):

@@ -149,7 +149,8 @@ class RunHandle(Generic[R]):
             case Ending(Status.CANCELLED):
                 raise RunCancelled(self.id, verbs.reason_of(self.id, "cancel"))
             case _:
-                raise RunFailed(self.id, self._payload(PayloadKind.ERROR) or {})
+                error = self._payload(PayloadKind.ERROR)
+                raise RunFailed(self.id, error if isinstance(error, dict) else {})
 
     # --- steering ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from ..conf import durable_settings
 from ..core.ids import uuid7
 from ..core.journal.journal import NewRun
 from ..core.kinds.sleeps import seconds_of
+from ..core.payloads.failures import in_one_line
 from ..core.registry import find
 from ..exceptions import DurableError, UnknownWorkflow
 from ..models import Fire, Run, Schedule
@@ -285,7 +286,14 @@ def disable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
 def _switch(schedule: Schedule, enabled: bool, reason: str, actor: str) -> None:
     row = by_hand.switch(Database(), schedule.pk, Verb(actor, reason), enabled=enabled)
     schedule.enabled, schedule.next_fire_at, schedule.problem = row.enabled, row.next_fire_at, row.problem
-    logger.info("schedule=%s of %s enabled=%s by=%s: %s", row.name, row.workflow, enabled, actor, reason)
+    logger.info(
+        "schedule=%s of %s enabled=%s by=%s: %s",
+        row.name,
+        row.workflow,
+        enabled,
+        in_one_line(actor),
+        in_one_line(reason),
+    )
 
 
 def create(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:

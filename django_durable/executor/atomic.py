@@ -20,7 +20,7 @@ from ..core.journal.journal import Entry, Write
 from ..core.journal.outcomes import Lost
 from ..core.journal.states import EntryStatus
 from ..core.payloads.codec import decode
-from ..core.payloads.failures import short
+from ..core.payloads.failures import in_one_line, short
 from ..exceptions import ContextMisuse, WriteLockHeldTooLong
 from ..models import JournalEntry
 from ..store.committing import HELD_PAUSE, write_batch
@@ -65,7 +65,9 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
         if not _was_committed(db, flow, perform.path):
             _restore(flow, pending, perform.path)
             return Raised(error, seconds)
-        logger.warning("step %r of run %s is done, although: %s", perform.path, flow.run.run_id, short(error))
+        logger.warning(
+            "step %r of run %s is done, although: %s", perform.path, flow.run.run_id, in_one_line(short(error))
+        )
         returned = Returned(_journaled_value(flow, perform), seconds)
     finally:
         leave_step(token)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ..core.journal.journal import NewRun
 from ..core.limits import Meeting
+from ..core.payloads.failures import short
 from ..core.schedules.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
 from ..models import Fire, Run, Schedule
 from ..queues.ready import Ready
@@ -93,20 +94,23 @@ def fire(db: Database, schedule_id: int, make_run: MakeRun, *, grace: float, lim
             runs = [(instant, make_run(schedule, instant)) for instant in plan.instants]
             if due is None:
                 make_run(schedule, plan.next)  # only to learn of a problem when the row is new, not when it is due
-        except Exception as error:  # nothing is written yet; whatever a row or its workflow is wrong in is its problem
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # nothing is written yet: it is this row's problem
+            # A SystemExit of a project's function too: it would end the thread of all loops.
             return _stop(db, schedule, error)
         return _Firing(db, schedule, plan).carry_out(runs)
 
 
-def _stop(db: Database, schedule: Schedule, error: Exception) -> Fired:
+def _stop(db: Database, schedule: Schedule, error: BaseException) -> Fired:
     problem = problem_of(error)
     Schedule.objects.using(db.alias).filter(pk=schedule.pk).update(problem=problem, next_fire_at=None)
     return Fired(schedule, problem=problem)
 
 
-def problem_of(error: Exception) -> str:
-    """What a person should read in ``problem``."""
-    return storable(f"{type(error).__name__}: {error}", 2000)
+def problem_of(error: BaseException) -> str:
+    """What a person should read in ``problem``. Raises nothing: an error without a text stops one schedule."""
+    return storable(short(error, 2000), 2000)
 
 
 def storable(text: str, length: int) -> str:
@@ -161,7 +165,9 @@ def plan_anew(row: Schedule, now: datetime) -> None:
     if row.enabled:
         try:
             row.next_fire_at = make_plan(row, None, now, grace=timedelta(0), limit=1).next
-        except Exception as error:  # as in fire(): this row's problem alone
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as in fire(): this row's problem alone
             row.problem = problem_of(error)
 
 

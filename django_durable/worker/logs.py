@@ -6,10 +6,12 @@ import json
 import logging
 from typing import Any
 
+from ..client.redacting import is_redacting
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Blocked, Failed, Retried
 from ..core.journal.states import EntryStatus, Kind, Status
 from ..core.payloads.codec import decode
+from ..core.payloads.failures import in_one_line
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
 
@@ -53,15 +55,19 @@ def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:
             line = "failed run=%s workflow=%s attempt=%d error=%s"
             logger.error(line, *about.values(), claim.attempt, _short(error), extra=about)
         case Blocked(reason, text) if receipt.status == Status.BLOCKED:
-            logger.error("blocked run=%s workflow=%s reason=%s: %s", *about.values(), reason, text, extra=about)
+            logger.error(
+                "blocked run=%s workflow=%s reason=%s: %s", *about.values(), reason, in_one_line(text), extra=about
+            )
         case _ if receipt.status in (Status.SUCCEEDED, Status.CANCELLED, Status.PAUSED):
             line = "%s run=%s workflow=%s attempt=%d"
             logger.info(line, receipt.status, *about.values(), claim.attempt, extra=about)
 
 
 def _short(error: dict[str, Any]) -> str:
-    """Type and the beginning of the message: never the traceback, whose place is the journal."""
-    return f"{error.get('type', 'Error')}: {str(error.get('message', ''))[:300]}"
+    """Type and the beginning of the message, in one line: never the traceback, whose place is the journal. Of a project
+    that redacts errors the type alone: nobody can be asked here what of the message may be seen."""
+    kind = str(error.get("type", "Error"))
+    return in_one_line(kind if is_redacting() else f"{kind}: {str(error.get('message', ''))[:300]}")
 
 
 class JsonFormatter(logging.Formatter):

@@ -17,27 +17,8 @@ from tests.admin.every import Rows, addresses, answer, make_rows_of, question
 from tests.admin.pages import judge, list_url, run_url, text_of
 from tests.admin.test_access import MATRIX
 from tests.admin.world import make_entry, make_full_run, make_line, make_run
+from tests.hostile.corpus import CORPUS, DAMAGED, PAYLOADS_ONLY
 
-CORPUS = {
-    "script": "<script>alert(1)</script>",
-    "element": "<hostile onmouseover=alert(1)>",
-    "image": "<img src=x onerror=alert(1)>",
-    "out of an attribute": "\"><hostile onclick='x'>' autofocus onfocus=alert(1) x=\"",
-    "out of a script": "</script></title></textarea></pre><hostile>",
-    "comment": "<!--<hostile>--><![CDATA[<hostile>]]>",
-    "address": "javascript:alert(1)",
-    "template": "{{ request.user.password }}{% load static %}{0} %s %(count)d {name.__class__}",
-    "entities": "&lt;hostile&gt;&#60;hostile&#62;&amp;",
-    "right to left": "\u202egnp.exe\u202c \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-    "line breaks": "one\r\ntwo\nthree\u2028four",
-    "escapes": "\\u0000 \\x00 %00 \x1b]0;x\x07 \x7f\x9b",
-    "long": "w" * 5_000,
-    "long words": "name of a step " * 300,
-    "emoji": "\U0001f469\u200d\U0001f4bb\U0001f3f3\ufe0f" * 60,
-    "quotes": "' OR 1=1 -- \" ` ; DROP TABLE runs; %_",
-    "blank": " ",
-}
-PAYLOADS_ONLY = {"nul": "a\x00b", "half a character": "\ud83d and \udc69", "all": "".join(map(chr, range(0x120)))}
 FIELDS = ("name", "kind", "back", "payload", "from_step", "since", "until", "limit", "expression", "timezone",
           "overlap", "catch_up", "jitter", "input", "workflow", "key", "input:number", "queue", "tags")  # fmt: skip
 
@@ -145,9 +126,6 @@ def test_what_turns_a_line_around_is_spelled_out(boss: Client) -> None:
     run = make_full_run("\u202egnp.exe", "failed")
     assert "\u202e" not in boss.get(run_url(run)).content.decode()
     assert "\\u202egnp.exe" in text_of(boss.get(run_url(run)))
-
-
-DAMAGED = ["", "{", "nonsense", '{"$":"gone","v":1}', '{"$":1}', "[" * 3_000, '{"a":NaN}', "1" * 10_000, "null", "[]"]
 
 
 @pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))

@@ -12,9 +12,20 @@ from django.core.checks import CheckMessage, run_checks
 from django_redis.cache import RedisCache
 
 from django_durable import Cron, durable_workflow
+from django_durable.checks import deployment
 from django_durable.checks.redis import places
 from django_durable.core.journal.log import LINES_MAX
-from tests.checks.scenes import SCENES, caches, database, durable, redis, scheduled, setting, workflows
+from tests.checks.scenes import (
+    SCENES,
+    SQLITE_OPTIONS,
+    caches,
+    database,
+    durable,
+    redis,
+    scheduled,
+    setting,
+    workflows,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = ROOT / "docs" / "settings.md"
@@ -169,6 +180,76 @@ def test_a_backend_that_is_none_is_refused(backend: str | None) -> None:
 def test_without_redis_nobody_looks_at_caches() -> None:
     with caches("database", default=redis(CLIENT_CLASS="django_redis.client.ShardClient"))():
         assert messages() == []
+
+
+@pytest.mark.parametrize(
+    ("location", "is_open"),
+    [
+        ("redis://redis.example/1", True),
+        ("rediss://redis.example/1", True),
+        ("redis://user@redis.example", True),
+        ("redis://10.0.0.7:6379/1", True),
+        ("redis://[2001:db8::7]/1", True),
+        ("redis://127.0.0.1.example/1", True),
+        ("redis://localhost.example/1", True),
+        (["redis://localhost/1", "redis://redis.example/1"], True),
+        ("redis://localhost/1,redis://redis.example/1", True),
+        ("redis://:secret@redis.example/1", False),
+        ("redis://localhost/1", False),
+        ("redis://LOCALHOST:6379", False),
+        ("redis://127.0.0.1/1", False),
+        ("redis://127.9.9.9:6380/1", False),
+        ("redis://[::1]:6379/1", False),
+        ("redis:///1", False),
+        ("unix:///run/redis.sock?db=1", False),
+    ],
+)
+def test_a_password_is_asked_for_where_others_can_reach_it(location: Any, is_open: bool) -> None:
+    with caches(default=redis(location))():
+        assert ids(messages()) == ({"W012"} if is_open else set())
+    with caches(default=redis(location, PASSWORD="secret"))():
+        assert messages() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("/srv/shop/db.sqlite3", "nfs4"),
+        ("/srv/shop/media/db.sqlite3", None),
+        ("/srv/my shop/db.sqlite3", "cifs"),
+        ("/srv/shopping/db.sqlite3", None),
+        ("/mnt/far/db.sqlite3", "fuse.sshfs"),
+        ("/mnt/over/db.sqlite3", None),
+        ("/db.sqlite3", None),
+        (":memory:", None),
+        ("a\0b", None),
+    ],
+)
+def test_a_file_of_several_machines_is_told_of(
+    file: str, kind: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda1 / ext4 rw 0 0\n"
+        "files:/shop /srv/shop nfs4 rw 0 0\n"
+        "/dev/sdb1 /srv/shop/media xfs rw 0 0\n"
+        "//files/shop /srv/my\\040shop cifs rw 0 0\n"
+        "me@far:/ /mnt/far fuse.sshfs rw 0 0\n"
+        "files:/over /mnt/over nfs rw 0 0\n"
+        "/dev/sdc1 /mnt/over ext4 rw 0 0\n"
+    )
+    monkeypatch.setattr(deployment, "MOUNTS", mounts)
+    monkeypatch.chdir("/")
+    assert deployment.shared_kind(file) == kind
+    with database("sqlite", **SQLITE_OPTIONS)():
+        deployment.durable_connection().settings_dict["NAME"] = file
+        [message] = messages()
+    assert (f"Its file is on {kind}," in message.msg) is (kind is not None)
+
+
+def test_where_no_mounts_are_told_none_is_of_several_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment, "MOUNTS", Path("/nowhere/mounts"))
+    assert deployment.shared_kind("/srv/shop/db.sqlite3") is None
 
 
 @pytest.mark.parametrize(

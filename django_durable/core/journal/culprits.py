@@ -32,18 +32,26 @@ def made_of(error: BaseException) -> Iterator[BaseException]:
     """This error, and those that the workflow wrapped in it: in a group, or by ``raise … from``. A journaled one is
     told as it is. Not the context of an error: what failed there was being handled.
     """
-    seen: list[BaseException] = []
-    left: list[BaseException | None] = [error]
+    seen: dict[int, BaseException] = {}
+    left: list[BaseException] = [error]
     while left:
-        one = left.pop(0)
-        if one is None or any(one is other for other in seen):
+        one = left.pop()
+        if id(one) in seen:
             continue
-        seen.append(one)
+        seen[id(one)] = one
         yield one
-        if isinstance(one, BaseExceptionGroup):
-            left = [*one.exceptions, *left]
-        elif not isinstance(one, JOURNALED):
-            left.insert(0, one.__cause__)
+        left += reversed(_within(one))
+
+
+def _within(error: BaseException) -> list[BaseException]:
+    """What it was made of itself. A class that keeps that from us does not keep its run from ending."""
+    try:
+        if isinstance(error, BaseExceptionGroup):
+            return list(error.exceptions)
+        cause = None if isinstance(error, JOURNALED) else error.__cause__
+        return [cause] if isinstance(cause, BaseException) else []
+    except Exception:
+        return []
 
 
 def culprits_of(error: BaseException) -> list[str]:

@@ -22,7 +22,6 @@ from ..journal.marks import standing_in_branches
 from ..journal.outcomes import Blocked
 from ..journal.states import BlockReason, EntryStatus, Kind
 from ..payloads.codec import decode
-from ..payloads.failures import short
 from .steps import StepOptions, step
 
 logger = logging.getLogger("django_durable.workflow")
@@ -130,6 +129,7 @@ def compensate(flow: Flow, undos: Sequence[Undo]) -> Decisions[dict[str, Any]]:
         try:
             yield from step(flow, undo.path + UNDO, undo.fn, (decode(undo.value),), options, kind=Kind.UNDO)
         except StepFailed as error:
-            logger.error("compensation of %r failed, run=%s: %s", undo.path, flow.run.run_id, short(error))
+            # Why stands in the journal: who redacts errors cannot be asked here.
+            logger.error("compensation of %r failed, run=%s", undo.path, flow.run.run_id)
             errors[undo.path] = error.error
     return errors

@@ -41,7 +41,9 @@ def encode(value: object, *, limit: int | None = None, root: str = "value") -> s
         text = fast.written(value, _to_json) if fast.is_there else None
         if text is None:
             text = _written(value)
-    except (ValueError, RuntimeError):
+    except (
+        Exception
+    ):  # of a hostile class anything: its metaclass, or a key that it is, is asked for hashes and equality
         text = _encode_or_explain(value, root)
     if limit is not None and len(text) > limit:
         raise PayloadError(
@@ -149,6 +151,8 @@ def _encode_or_explain(value: object, root: str) -> str:
         raise PayloadError(root, "is nested more deeply than the stack has room for") from None
     except (ValueError, RuntimeError) as error:
         raise PayloadError(root, f"cannot be written: {error}") from error
+    except Exception as error:
+        raise PayloadError(root, f"cannot be stored: {short(error)}") from error
 
 
 def _explain(value: object, root: str) -> NoReturn:
@@ -156,6 +160,8 @@ def _explain(value: object, root: str) -> NoReturn:
         path, reason = locate(value, root, _strict)
     except RecursionError:
         path, reason = root, "has a part that cannot be stored, nested too deeply to say where"
+    except Exception as error:
+        path, reason = root, f"has a part that cannot be stored: {short(error)}"
     raise PayloadError(path, reason) from None
 
 

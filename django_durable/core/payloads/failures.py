@@ -24,7 +24,12 @@ def describe(error: BaseException, *, limit_message: int = 10_000, limit_traceba
 
 def short(error: BaseException, most: int = 200) -> str:
     """Type and message in little more than ``most`` characters, for a sentence of ours. Raises nothing."""
-    return f"{type(error).__name__}: {_message(error, most)}"
+    return f"{_type_of(error).rpartition('.')[2]}: {_message(error, most)}"
+
+
+def in_one_line(text: str) -> str:
+    """The text for a line of a log: nothing in it begins another one, or steers a terminal."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def type_name(cls: type[BaseException]) -> str:

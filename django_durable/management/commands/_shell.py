@@ -49,8 +49,9 @@ def duration(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    # What is longer fits no column, and beyond some thousand digits Python reads none.
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ArgumentTypeError(f"must be a whole number from 1 to 999,999,999, not {text[:80]!r}")
     return int(text)
 
 
@@ -101,5 +102,7 @@ def clear_errors() -> Iterator[None]:
         yield
     except DurableError as error:
         raise CommandError(printable(error)) from error
+    except UnicodeEncodeError as error:
+        raise CommandError(f"{printable(repr(error.object))} is no text: its bytes are not UTF-8.") from None
     except Error as error:
         raise CommandError(f"The database did not do it: {printable(error).strip()}") from error

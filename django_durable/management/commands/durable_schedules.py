@@ -11,7 +11,9 @@ from ...client.schedules import next_fires
 from ...exceptions import InvalidSchedule
 from ...models import Schedule
 from ...store.database import Database
-from ._shell import iso, positive, table, write_json
+from ._shell import clear_errors, iso, positive, table, write_json
+
+NEXT_MOST = 1_000
 
 
 class Command(BaseCommand):
@@ -20,14 +22,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--workflow", help="only those of this workflow")
-        parser.add_argument("--next", type=positive, default=1, metavar="N", help="so many instants of each (1)")
+        told = f"so many instants of each (1), at most {NEXT_MOST:,}"
+        parser.add_argument("--next", type=positive, default=1, metavar="N", help=told)
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
         found = Schedule.objects.using(Database().alias).order_by("workflow", "name")
         if options["workflow"] is not None:
             found = found.filter(workflow=options["workflow"])
-        rows = [_row(schedule, options["next"]) for schedule in found]
+        with clear_errors():
+            rows = [_row(schedule, min(options["next"], NEXT_MOST)) for schedule in found]
         if options["json"]:
             self.stdout.write(write_json(rows))
         elif rows:

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+
+from django_durable.core import clock
+
+# What only Redis has: anybody who reaches it may write to its lists.
+collect_ignore_glob = [] if settings.QUEUE == "redis" else ["test_redis_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def _unmoved_clock() -> Iterator[None]:
+    yield
+    clock.set_offset(timedelta(0))

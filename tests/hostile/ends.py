@@ -1,0 +1,75 @@
+"""How runs end that were given something from the corpus: in a defined way, and the next ones as ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django_durable.client.handle import RunHandle
+from django_durable.core.payloads.codec import decode
+from django_durable.core.payloads.failures import describe
+from django_durable.models import Payload, Run
+from django_durable.testing import run_until_idle
+from tests.app.workflows import doubling, doubling_async
+
+OVER = ("succeeded", "failed", "cancelled", "blocked")
+
+
+@contextmanager
+def nothing_escapes() -> Iterator[None]:
+    """What is raised in it is told in words: of some exceptions of the corpus pytest cannot even write down that they
+    were raised, and others would end it."""
+    try:
+        yield
+    except BaseException as error:
+        told = describe(error)
+    else:
+        return
+    raise AssertionError(f"it has raised {told['type']}: {told['traceback'][-3_000:]}") from None
+
+
+def undefined(run: RunHandle[Any]) -> str:
+    """What is not defined about the end of this run; nothing where it is as it should be."""
+    row = run.refresh().run
+    if row.status == "waiting" and row.children.filter(status="blocked").exists():
+        return ""  # as long as somebody may resume the child
+    if row.status not in OVER:
+        return f"is {row.status}, waiting on {row.waiting_on!r}, after {row.claims} claims"
+    if row.lease_token is not None:
+        return "has a lease"
+    if row.status == "blocked":
+        return "" if row.block_reason and run.why().text else "is blocked for no reason"
+    if row.status == "failed":
+        error = run.error
+        told = isinstance(error, dict) and type(error.get("type")) is str and type(error.get("message")) is str
+        return "" if told else f"has failed with {error!r:.200}"
+    kinds = set(Payload.objects.filter(run_id=row.pk).values_list("kind", flat=True))
+    return "" if row.status == "cancelled" or "output" in kinds else f"has succeeded with {kinds}"
+
+
+def all_undefined(runs: dict[Any, RunHandle[Any]]) -> dict[Any, str]:
+    """By the names of the runs, of those about whose end something is not."""
+    found = {name: undefined(run) for name, run in runs.items()}
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def undecodable() -> list[str]:
+    """Stored texts that cannot be read again, or that are no ASCII."""
+    texts = Payload.objects.values_list("run_id", "kind", "data")
+    return [f"{kind} of {run_id}" for run_id, kind, data in texts if not data.isascii() or not _is_read(data)]
+
+
+def _is_read(data: str) -> bool:
+    try:
+        decode(data)
+    except ValueError:
+        return False
+    return True
+
+
+def the_next_ones_are_well() -> bool:
+    """Whether runs of others still come to their ends."""
+    runs = [doubling.enqueue(4), doubling_async.enqueue(4)]
+    run_until_idle()
+    return [run.result(timeout=0) for run in runs] == [8, 8] and not Run.objects.filter(status="running").exists()

@@ -1,0 +1,154 @@
+"""Addresses that nobody was given: each is answered, soon, with a page that is safe or with a refusal."""
+
+from __future__ import annotations
+
+import re
+import time
+from itertools import product
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import pytest
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import AnonymousUser
+from django.template import RequestContext, Template
+from django.test import Client, RequestFactory
+
+from django_durable.models import Run
+from tests.admin.every import addresses, answer, make_rows
+from tests.admin.pages import judge
+from tests.admin.test_access import ACTIONS, state
+from tests.app.workflows import doubling
+from tests.hostile import rude
+from tests.hostile.corpus import TEXTS, VALUES
+
+pytestmark = pytest.mark.django_db
+
+SENDABLE = {what: text.encode("utf-8", "replace").decode() for what, text in TEXTS.items() if len(text) <= 10_000}
+"""As far as they fit into an address: a browser sends no half of a character, and a server takes no megabyte."""
+FEW = {what: SENDABLE[what] for what in (
+    "out of an attribute", "line breaks", "nul", "quotes", "huge number",
+)}  # fmt: skip
+FILTERS = ("status", "trouble", "reason", "created", "until", "workflow", "queue", "parent", "q", "p", "o", "all", "e")
+MORE = ("from", "near", "in", "of", "id", "path", "since", "limit", "expression", "timezone", "token", "window")
+OTHERS = [
+    *(("schedule_changelist", field) for field in ("status", "p", "o", "q")),
+    *(("worker_changelist", field) for field in ("p", "o")),
+    *(("run_change", field) for field in ("from", "near", "in")),
+    *(("run_value", field) for field in ("of", "id", "path")),
+    *(("schedule_preview", field) for field in ("expression", "timezone")),
+]
+FINE = (200, 301, 302, 400, 403, 404, 405)
+SOON = 5.0
+NOBODYS = UUID(int=7)
+
+
+@pytest.fixture(autouse=True)
+def _on(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+    settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
+    caplog.set_level("CRITICAL", "django")
+
+
+def answered(response: Any, what: Any) -> None:
+    assert response.status_code in FINE, what
+    if response.status_code == 200 and response["Content-Type"].startswith("text/html"):
+        assert judge(response) == [], what
+    assert not any("\n" in value or "\r" in value for value in response.headers.values()), what
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_whatever_an_address_is_asked(admin_client: Client, what: str) -> None:
+    rows, text = make_rows(), FEW[what]
+    before, began = state(), time.monotonic()
+    for name in addresses():
+        url = rows.url(name).partition("?")[0]
+        answered(admin_client.get(url, dict.fromkeys((*FILTERS, *MORE), text)), name)
+    for field in FILTERS:
+        answered(admin_client.get(rows.url("run_changelist"), {field: text}), field)
+        answered(admin_client.get(rows.url("run_changelist"), {field: [text, text]}), field)
+    for name, field in OTHERS:
+        answered(admin_client.get(rows.url(name).partition("?")[0], {"of": "input", field: text}), (name, field))
+    assert state() == before
+    assert time.monotonic() - began < 10 * SOON
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_whatever_row_an_address_names(admin_client: Client, what: str) -> None:
+    make_rows()
+    before = state()
+    for name, route in addresses().items():
+        if "<" in route:
+            for key in (FEW[what], f"{NOBODYS}{FEW[what]}"):
+                url = "/" + re.sub("<[^>]*>", lambda _match, key=key: quote(key, safe=""), route)
+                answered(admin_client.get(url), (name, key))
+                answered(admin_client.post(url, answer(name)), (name, key))
+    assert state() == before
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_whatever_a_list_is_told_to_do(admin_client: Client, what: str) -> None:
+    rows, text = make_rows(), FEW[what]
+    runs = Run.objects.count()
+    for model, action in (*ACTIONS, ("run", text), ("worker", "delete_selected")):
+        url = rows.url(f"{model}_changelist")
+        for more in ({}, {"select_across": "1", "confirmed": "1"}):
+            sent = {"action": action, ACTION_CHECKBOX_NAME: [text, str(NOBODYS)], **more}
+            answered(admin_client.post(url, sent), (model, action))
+            answered(admin_client.post(url, {**dict.fromkeys(FORGED, text), **sent}), (model, action))
+    assert Run.objects.count() == runs
+
+
+FORGED = ("ids", "upto", "place", "done", "held", "index", "asked_after", "select_across")
+CAPPED = {
+    "run_changelist": [{"p": "9" * 30}, {"p": "-1"}, {"p": "1e3"}, {"all": "1", "p": "10000000"}, {"o": "1." * 200}],
+    "schedule_preview": [
+        {"expression": "* * * * * *", "n": "999999999"},
+        {"expression": "0 0 29 2 mon", "timezone": "UTC"},
+    ],
+    "run_change": [{"from": "9" * 400}, {"near": "9" * 400}, {"in": "a/" * 5_000}, {"from": "-9"}],
+    "overview_charts": [{"hours": "999999999"}, {"window": "9" * 400}],
+    "run_value": [{"of": "event", "id": "9" * 400}, {"of": "value", "path": "x" * 100_000}],
+}
+
+
+@pytest.mark.parametrize("name", CAPPED)
+def test_no_number_in_an_address_makes_a_page_long_or_late(admin_client: Client, name: str) -> None:
+    rows = make_rows()
+    for query in CAPPED[name]:
+        began = time.monotonic()
+        response = admin_client.get(rows.url(name).partition("?")[0], query)
+        answered(response, query)
+        assert time.monotonic() - began < SOON
+        assert response.streaming or len(response.content) < 300_000
+
+
+# --- a project's own pages -------------------------------------------------------------------
+
+
+@pytest.mark.urls("tests.views.urls")
+def test_whatever_the_fragment_is_asked_for(client: Client) -> None:
+    run = doubling.enqueue(4)
+    for text, end in product(SENDABLE.values(), ("/", ".json")):
+        for key in (text, f"{run.id}{text}", f"{run.id}/{text}"):
+            assert client.get(f"/durable/runs/{quote(key, safe='')}{end}").status_code in (301, 404)
+        assert client.get(f"/durable/runs/{run.id}{end}", {"token": text}).status_code == 404
+        for method in (client.post, client.put, client.delete):
+            assert method(f"/durable/runs/{run.id}{end}", {"token": text}).status_code == 405
+
+
+NO_TEXT = ("str raises", "every attribute raises", "str exits", "depth 10,000", "depth 100,000")
+"""Of which nobody can make a text."""
+
+
+@pytest.mark.urls("tests.views.urls")
+@pytest.mark.parametrize("what", [what for what in VALUES if what not in NO_TEXT])
+def test_the_tag_shows_nothing_of_what_is_no_run(what: str) -> None:
+    request = RequestFactory().get("/")
+    request.user = AnonymousUser()
+    text = "{% load django_durable %}{% durable_run_progress run every=run %}{% durable_run_json run %}"
+    try:
+        page = Template(text).render(RequestContext(request, {"run": VALUES[what]()}))
+    except rude.Rude:
+        return
+    assert page.strip() == ""

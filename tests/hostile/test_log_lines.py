@@ -1,0 +1,99 @@
+"""Names, errors and reasons in a project's own log, whose formatter writes what it is given: a record is one line."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from django_durable import Context, Retry, durable_workflow
+from django_durable.client import schedules
+from django_durable.models import Run
+from django_durable.testing import run_until_idle
+from tests.admin.every import make_rows
+from tests.hostile.app.workflows import RAISING, raising
+from tests.hostile.processes import hostile_worker
+from tests.processes import wait_until
+from tests.schedules.making import make_schedule
+
+FORGED = "FORGED"
+FORGING = {
+    "forged line": "text: forged line",
+    "line breaks": "text: line breaks",
+    "ansi": "text: escapes",
+    "c1 controls": "text: c1 controls",
+    "badly named": "badly named",
+}
+"""Exceptions of the corpus whose messages or names would break a line or steer a terminal."""
+
+
+def unfit(text: str) -> list[str]:
+    """Characters that a log line of ours is not to have."""
+    return sorted({repr(letter) for letter in text if not letter.isprintable() and letter != "\n"})
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.contract
+def test_no_error_forges_a_line_in_the_log_of_a_worker() -> None:
+    worker = hostile_worker("--verbosity", "2")
+    for what in FORGING.values():
+        for where in RAISING:
+            raising.enqueue(where, what)
+    wait_until(lambda: not Run.objects.filter(status__in=["queued", "running", "waiting"]).exists(), 30, "all to end")
+    assert worker.stop() == 0
+    lines = worker.log.splitlines()
+    assert len([line for line in lines if "failed" in line]) > len(FORGING)
+    # The formatter of this project begins each record with its level.
+    begun = [line for line in lines if not line.startswith(("DEBUG|", "INFO|", "WARNING|", "ERROR|", "CRITICAL|"))]
+    assert begun == []
+    assert unfit(worker.log) == []
+
+
+@durable_workflow(name="hostile.undoing", step_retry=Retry(max_attempts=1), retry=Retry(max_attempts=1))
+def undoing(ctx: Context, text: str) -> None:
+    def refuse(_value: object = None) -> None:
+        raise ValueError(text)
+
+    ctx.step("a\u202eb\u2028c\x9b", str, compensate=refuse)
+    refuse()
+
+
+LINE = f"well\r\n2026-01-01 ERROR {FORGED}\x1b[2K\x9b31m\u2028"
+
+
+@pytest.mark.django_db
+def test_no_record_of_the_engine_holds_what_breaks_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "django_durable")
+    run = undoing.enqueue(LINE)
+    run_until_idle()
+    assert run.status == "failed"
+    assert "compensation of" in caplog.text
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_a_reason_that_somebody_typed_forges_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "django_durable")
+    schedules.disable(make_schedule(), reason=LINE, actor=LINE)
+    assert "enabled=False" in caplog.text
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_nor_does_one_that_was_typed_into_a_form(admin_client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    rows = make_rows()
+    admin_client.post(rows.url("schedule_disable"), {"confirmed": "1", "reason": LINE})
+    admin_client.post(rows.url("run_cancel"), {"confirmed": "1", "reason": LINE})
+    admin_client.get(reverse("admin:django_durable_run_changelist"), {"q": LINE})
+    rows.schedule.refresh_from_db()
+    assert not rows.schedule.enabled
+    assert wrong_records(caplog) == []
+
+
+def wrong_records(caplog: pytest.LogCaptureFixture) -> list[Any]:
+    ours = [record for record in caplog.records if record.name.startswith("django_durable")]
+    return [(record.name, found) for record in ours if (found := unfit(record.getMessage().replace("\n", "\x00")))]

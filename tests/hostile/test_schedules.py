@@ -1,0 +1,190 @@
+"""Cron expressions, time zones and rows of schedules that somebody means harm with: the others fire all the same."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from django_durable import Cron
+from django_durable.exceptions import InvalidSchedule, WorkflowDefinitionError
+from django_durable.models import Run, Schedule
+from django_durable.workflows.options import WorkflowOptions
+from tests.admin.pages import judge
+from tests.hostile import rude
+from tests.hostile.app.workflows import NO_NAMES, fail, name_of
+from tests.hostile.corpus import CORPUS, DAMAGED, TEXTS
+from tests.hostile.ends import nothing_escapes
+from tests.hostile.rude import Rude
+from tests.schedules.making import at, fire_loop, fresh, make_schedule, make_workflow, move_to
+
+pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+
+SOON = 2.0
+"""Seconds within which any expression is understood or refused, on a machine that is busy."""
+CRONS = {
+    **TEXTS,
+    "never": "0 0 30 2 *",
+    "leap day on a monday": "0 0 29 2 mon",
+    "only in 2096": "0 0 29 2 wed#5",
+    "every second": "* * * * * *",
+    "seven fields": "* * * * * * *",
+    "step of nought": "*/0 * * * *",
+    "step of a million": "*/1000000 * * * *",
+    "range backwards": "50-10/3 * * * *",
+    "range of one": "5-5 * * * *",
+    "out of range": "60 24 32 13 8",
+    "negative": "-1 * * * *",
+    "a long list": ",".join(["0"] * 95) + " * * * *",
+    "long numbers": f"{'9' * 180} * * * *",
+    "hashed": "H H * * *",
+    "random": "R R * * *",
+    "reboot": "@reboot",
+    "unknown nickname": "@never",
+    "nickname and more": "@daily; id",
+    "many words": "@daily " * 20,
+    "other digits": "\u0660 * * * *",
+    "exponent": "1e1 * * * *",
+    "underscore": "1_0 * * * *",
+    "last of all": "L L L L L",
+    "weekdays": "0 0 15W * mon#6",
+    "tabs": "0\t0\v*\f*\x1c*",
+}
+ZONES = {
+    **TEXTS,
+    "folder": "America",
+    "file": "zone.tab",
+    "absolute": "/etc/localtime",
+    "up": "../zoneinfo/UTC",
+    "up and down": "Europe/../Europe/Berlin",
+    "module": "tzdata.zoneinfo",
+    "slash": "/",
+    "dot": ".",
+}
+
+
+@pytest.mark.parametrize("what", [*CRONS, *NO_NAMES])
+def test_an_expression_fires_or_is_refused_soon(what: str) -> None:
+    expression = CRONS.get(what) if what in CRONS else name_of(what)
+    began = time.monotonic()
+    try:
+        fires = Cron(expression).next(5, after=at("2040-01-01T00:00:00"))  # type: ignore[arg-type]
+    except (InvalidSchedule, ValueError, Rude) as error:
+        assert len(str(error)) < 1_000
+        if not isinstance(error, Rude):
+            with pytest.raises(WorkflowDefinitionError):
+                WorkflowOptions(cron=[expression])  # type: ignore[list-item]
+    else:
+        assert fires == sorted(set(fires))
+        assert fires[0] > at("2040-01-01T00:00:00")
+    assert time.monotonic() - began < SOON
+
+
+@pytest.mark.parametrize("what", [*ZONES, *NO_NAMES])
+def test_a_zone_is_known_or_refused(what: str) -> None:
+    zone = ZONES.get(what) if what in ZONES else name_of(what)
+    with pytest.raises((InvalidSchedule, Rude)) as caught:
+        Cron("@daily", timezone=zone)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 1_000
+
+
+NOON = at("2040-05-01T12:00:00")
+
+
+def hostile_rows() -> list[Schedule]:
+    """As somebody writes them who can write to the table: due, whatever they say, as far as the database takes it."""
+    due: dict[str, Any] = {"next_fire_at": NOON, "workflow": "app.nightly"}
+    given: list[dict[str, Any]] = []
+    for number, text in enumerate(CRONS.values()):
+        given += [{"name": f"expression {number}", "expression": text[:200]}]
+    for number, text in enumerate(ZONES.values()):
+        given += [{"name": f"zone {number}", "expression": "0 * * * *", "timezone": text[:64]}]
+    for number, text in enumerate([*DAMAGED, *TEXTS.values(), '{"nobody knows":1}', '{"$":"os.system","v":"id"}']):
+        given += [{"name": f"input {number}", "expression": "0 * * * *", "input": text}]
+        given += [{"name": f"workflow {number}", "expression": "0 * * * *", "workflow": text[:200]}]
+        given += [{"name": f"{number} {text}"[:200], "expression": "0 * * * *"}]
+    for number, jitter in enumerate((-1.0, 1e308, 5e-324)):
+        given += [{"name": f"jitter {number}", "expression": "0 * * * *", "jitter": jitter}]
+    for number, word in enumerate(("", "x", "_class_")):
+        given += [{"name": f"overlap {number}", "expression": "0 * * * *", "overlap": word}]
+        given += [{"name": f"catch-up {number}", "expression": "0 * * * *", "catch_up": word}]
+    rows = [Schedule(**{**due, **one}) for one in given if all(map(is_stored, one.values()))]
+    return Schedule.objects.bulk_create(rows)
+
+
+def is_stored(part: Any) -> bool:
+    """Whether every database takes it."""
+    return not isinstance(part, str) or ("\0" not in part and part.encode(errors="ignore").decode() == part)
+
+
+def test_one_bad_schedule_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    move_to(NOON - timedelta(minutes=1))
+    rows = hostile_rows()
+    good = make_schedule(name="good")
+    loop = fire_loop()
+    move_to(NOON + timedelta(seconds=1))
+    for _ in range(len(rows)):
+        if loop.tick() == 0:
+            break
+    assert fresh(good).last_scheduled_for == NOON
+    left = {row.pk: fresh(row) for row in rows}
+    # Each has fired and is planned on, or says what is wrong with it; those of workflows that nobody knows wait.
+    unknown = [row for row in left.values() if row.workflow == "app.nightly" and not row.problem and is_due(row)]
+    assert [(row.name, row.expression[:40], row.timezone, (row.input or "")[:40]) for row in unknown] == []
+    assert [record.getMessage() for record in caplog.records if "refused schedule" in record.getMessage()] == []
+    assert not Run.objects.exclude(workflow="app.nightly").exists()
+
+
+@pytest.mark.parametrize("what", [what for what in rude.ERRORS if what != "KeyboardInterrupt"])
+def test_a_key_function_that_raises_stops_its_own_schedule_alone(what: str) -> None:
+    """It is a project's code, and is asked before there is a run that could fail."""
+    move_to(NOON - timedelta(minutes=1))
+    keyed = make_workflow(name="app.keyed", max_concurrency=1, concurrency_key=lambda **_input: fail(what))
+    bad = make_schedule(workflow="app.keyed", name="a bad one, and the first", next_fire_at=NOON)
+    good = make_schedule(name="good")
+    loop = fire_loop(make_workflow(), keyed)
+    move_to(NOON + timedelta(seconds=1))
+    with nothing_escapes():
+        for _ in range(3):
+            loop.tick()
+    assert fresh(good).last_scheduled_for == NOON
+    assert fresh(bad).problem
+    assert fresh(bad).next_fire_at is None
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [*CORPUS.values(), "Schedule a: " * 160, "Schedule a: " * 5_000, "a and " * 5_000, "a: " * 5_000],
+    ids=lambda problem: problem[:20].encode("ascii", "replace").decode(),
+)
+def test_whatever_is_wrong_with_a_schedule_the_pages_come(admin_client: Client, problem: str) -> None:
+    row = make_schedule(problem=problem)
+    began = time.monotonic()
+    for name, arguments in (("changelist", []), ("change", [row.pk]), ("history", [row.pk])):
+        response = admin_client.get(reverse(f"admin:django_durable_schedule_{name}", args=arguments))
+        assert response.status_code == 200
+        assert judge(response) == []
+    assert time.monotonic() - began < 3 * SOON
+
+
+def is_due(row: Schedule) -> bool:
+    return row.next_fire_at is not None and row.next_fire_at <= NOON
+
+
+def sendable(text: str) -> str:
+    """As far as an address can hold it."""
+    return text[:20_000].encode(errors="replace").decode()
+
+
+def test_the_page_that_tells_what_is_typed_says_what_is_wrong_with_it(admin_client: Client) -> None:
+    url = reverse("admin:django_durable_schedule_preview")
+    for field, given in (("expression", CRONS), ("timezone", ZONES)):
+        for what, text in given.items():
+            asked = {"expression": "0 6 * * *", "timezone": "UTC", field: sendable(text)}
+            response = admin_client.get(url, asked)
+            assert response.status_code == 200, what
+            assert judge(response) == [], what

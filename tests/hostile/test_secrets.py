@@ -1,0 +1,171 @@
+"""A canary that goes through a run everywhere a value can go, and is found in the columns of values only."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.test import Client, override_settings
+
+from django_durable.client.handle import RunHandle
+from django_durable.core.ids import uuid7
+from django_durable.exceptions import InvalidInput
+from django_durable.models import JournalEntry
+from django_durable.queues.ready import Ready
+from tests.admin.every import addresses
+from tests.admin.pages import list_url, run_url
+from tests.app.workflows import doubling
+from tests.hostile.app.secrets import SECRET, paying
+from tests.hostile.processes import hostile_worker
+from tests.processes import Worker, wait_until
+from tests.servers import Servers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OF_VALUES = {
+    "Payload.data",
+    "JournalEntry.value",
+    "JournalEntry.error",
+    "Event.payload",
+    "Event.response",
+    "LogLine.message",
+}
+REDACT = "tests.hostile.app.secrets.redact"
+
+
+def worked(*, is_declined: bool) -> tuple[RunHandle[Any], Worker]:
+    """The run, over, and the worker that has done it and is at work still."""
+    worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
+    run = paying.using(tags=["plain"], idempotency_key="plain").enqueue(SECRET, is_declined=is_declined)
+    wait_until(lambda: run.refresh().status == "waiting", 15, "the run to wait")
+    run.send_event("card", {"card": SECRET}, "plain", reason="plain", actor="ann")
+    ended = "failed" if is_declined else "succeeded"
+    wait_until(lambda: run.refresh().status == ended, 15, f"the run to have {ended}")
+    return run, worker
+
+
+def columns_with(text: str) -> set[str]:
+    """Of all tables of ours, those of whose values one holds the text."""
+    return {
+        f"{model.__name__}.{field}"
+        for model in apps.get_app_config("django_durable").get_models()
+        for row in model._default_manager.values()
+        for field, value in row.items()
+        if text in str(value)
+    }
+
+
+@contextmanager
+def heard(servers: Servers) -> Iterator[bytearray]:
+    """What Redis is sent, by whomever; where there is none, nothing."""
+    said = bytearray()
+    if servers.redis is None:
+        yield said
+        return
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(servers.redis.socket))
+        line.sendall(b"MONITOR\r\n")
+        line.settimeout(10)
+        assert line.recv(5) == b"+OK\r\n"
+        yield said
+        with servers.redis.client() as client:
+            client.echo("the last word")
+        while b"the last word" not in said:
+            said += line.recv(1 << 16)
+
+
+@pytest.mark.contract
+def test_a_secret_stays_in_the_columns_of_values(servers: Servers) -> None:
+    with heard(servers) as said:
+        run, worker = worked(is_declined=False)
+        processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+        argv = [" ".join(process.cmdline()) for process in processes]
+    assert columns_with(SECRET) == OF_VALUES - {"JournalEntry.error", "LogLine.message"}
+    assert str(run.id) in worker.log
+    assert SECRET not in worker.log
+    assert len(argv) > 1
+    assert [line for line in argv if SECRET in line] == []
+    if servers.redis is not None:
+        assert str(run.id).encode() in said
+    assert SECRET.encode() not in said
+    assert worker.stop() == 0
+
+
+@pytest.mark.contract
+def test_a_secret_in_an_error_stays_in_the_columns_of_values() -> None:
+    run, worker = worked(is_declined=True)
+    assert columns_with(SECRET) == OF_VALUES
+    assert worker.stop() == 0
+    assert "ValueError" in worker.log
+    assert [line for line in worker.log.splitlines() if SECRET in line] == []
+    assert run.refresh().status == "failed"
+
+
+def test_no_page_and_no_export_shows_what_is_redacted(admin_client: Client, settings: Any) -> None:
+    run, worker = worked(is_declined=True)
+    assert worker.stop() == 0
+    open_pages = pages_of(admin_client, run)
+    assert {"run_change", "whole input", "export"} <= {name for name, page in open_pages.items() if SECRET in page}
+    settings.DURABLE = {**settings.DURABLE, "REDACT": REDACT}
+    pages = pages_of(admin_client, run)
+    assert len(pages) > 20
+    assert [name for name, page in pages.items() if SECRET in page] == []
+
+
+def pages_of(client: Client, run: RunHandle[Any]) -> dict[str, str]:
+    """Everything about this run that the site has, the whole values and the export among it."""
+    found = {"list": list_url(), "search": list_url("?q=plain"), "of the run": list_url("?workflow=hostile.paying")}
+    for name, route in addresses().items():
+        if "<" not in route:
+            found[name] = f"/{route}"
+        elif name.startswith("run_"):
+            found[name] = run_url(run.run).replace("/change/", f"/{name.removeprefix('run_')}/")
+    for kind in ("input", "output", "error", "progress", "notes", "retry"):
+        found[f"whole {kind}"] = run_url(run.run).replace("/change/", f"/value/?of={kind}")
+    for path in JournalEntry.objects.filter(run_id=run.id).values_list("path", flat=True):
+        for what in ("value", "failure"):
+            found[f"{what} of {path}"] = run_url(run.run).replace("/change/", f"/value/?of={what}&path={path}")
+    for event in run.run.events.all():
+        found[f"event {event.pk}"] = run_url(run.run).replace("/change/", f"/value/?of=event&id={event.pk}")
+    pages = {name: text_of_answer(client.get(url, follow=True)) for name, url in found.items()}
+    picked = {"action": "export_selected", ACTION_CHECKBOX_NAME: [str(run.id)], "confirmed": "1", "reason": "why"}
+    pages["export"] = text_of_answer(client.post(list_url(), {**picked, "ids": str(run.id)}))
+    return pages
+
+
+def text_of_answer(response: Any) -> str:
+    return (b"".join(response.streaming_content) if response.streaming else response.content).decode()
+
+
+# --- what is said when something is refused --------------------------------------------------
+
+
+def test_an_input_that_does_not_fit_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        doubling.enqueue(number=SECRET)  # type: ignore[arg-type]
+    assert "number" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["redis://user:{}@127.0.0.1:1/0", "redis://:{}@localhost:1/0?db=3"])
+def test_a_redis_that_does_not_answer_is_told_of_without_its_password(
+    location: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis = {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": location.format(SECRET)}
+    caplog.set_level(logging.DEBUG)
+    with override_settings(CACHES={**django_settings.CACHES, "away": redis}):
+        from django_durable.queues.redis import RedisQueue
+
+        queue = RedisQueue("away", "hostile")
+        queue.push([Ready(uuid7(), "default", 0)])
+        queue.close()
+    assert "redis is out of reach" in caplog.text
+    assert SECRET not in caplog.text
