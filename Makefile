@@ -7,14 +7,21 @@ BIN = .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore --only-binary :all:
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
+# Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it).
+DURATION = 60
+SEED =
 
-.PHONY: help demo serve test test-browser check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
+.PHONY: help demo serve test test-browser test-faults test-system chaos mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
 	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
+	@echo "make test-faults  every statement, commit and boundary of the engine fails once, in five ways"
+	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
+	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
+	@echo "make mutants      which faults of the engine no test would notice (at most one in 25)"
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
@@ -39,6 +46,18 @@ test: .venv/.ready-test
 
 test-browser: .venv/.ready-browser
 	@$(BIN)/python -m tests.browser $(ARGS)
+
+test-faults: .venv/.ready-test
+	@$(BIN)/python -m tests.faults $(ARGS)
+
+test-system: .venv/.ready-test
+	@$(BIN)/python -m tests.system $(ARGS)
+
+chaos: .venv/.ready-test
+	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration $(DURATION) $${seed:+--seed "$$seed"} $(ARGS)
+
+mutants: .venv/.ready-test
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 oracle: .venv/.ready-test
 	@$(BIN)/python -m tests.schedules.compare $(ARGS)

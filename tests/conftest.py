@@ -24,8 +24,10 @@ collect_ignore_glob = ["*/test_postgres_*.py" if django_settings.BACKEND == "sql
 # How long an example takes is no promise of ours, and on a machine that is busy no fault.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
-# They need a browser, and are no part of the suite: `make test-browser` names one.
-collect_ignore = [] if "DURABLE_TEST_BROWSER" in os.environ else ["browser"]
+# No part of the suite: they need a browser, what root and Debian have, or minutes. `make test-browser`, `test-system`
+# and `test-faults` say that they are meant.
+APART = {"browser": "DURABLE_TEST_BROWSER", "faults": "DURABLE_TEST_FAULTS", "system": "DURABLE_TEST_SYSTEM"}
+collect_ignore = [folder for folder, name in APART.items() if name not in os.environ]
 
 
 @pytest.fixture(scope="session")

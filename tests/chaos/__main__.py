@@ -1,0 +1,84 @@
+"""Chaos: `python -m tests.chaos --duration 60 --seed N [--workers 3] [--keep]`.
+
+Workers and a client speak to PostgreSQL and Redis through proxies, a nemesis hits all of them, and in the end, when
+everything is healed and every run is over, the checker looks at what is left. A long one goes in rounds. The last line
+is a JSON object; exit status 0 only where every goal holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.servers import Servers, servers_for
+
+ROUND_SECONDS = 300.0
+RATE = 48.0
+"""Runs a second that the client starts while nothing is in its way."""
+
+NO_LOGS = shutil.ignore_patterns("postgres", "redis", "binaries", "runtime", "died-*")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    print(f"seed {options.seed}", flush=True)
+    with servers_for("postgres-redis") as servers:
+        set_up(servers)
+        from tests.chaos import report
+        from tests.chaos.rounds import play
+
+        totals = report.Totals(options.seed)
+        rounds = max(1, round(options.duration / ROUND_SECONDS))
+        for number in range(rounds):
+            seed = f"{options.seed}-{number}"
+            found = len(totals.violations)
+            play(servers, seed, options.duration / rounds, options.workers, options.rate, totals)
+            if options.keep or len(totals.violations) > found:
+                print(f"logs of {seed}: {keep(servers.folder)}", flush=True)
+    missed = list(report.missed(totals))
+    print(report.table(totals))
+    for goal in missed:
+        print(f"MISSED: {goal}")
+    print(json.dumps(report.as_data(totals)))
+    return 1 if missed else 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--duration", type=float, default=60.0, help="seconds of faults (default 60)")
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)))
+    parser.add_argument("--workers", type=int, default=3, help="supervisors (default 3)")
+    parser.add_argument("--rate", type=float, default=RATE, help=f"runs a second (default {RATE:g})")
+    parser.add_argument("--keep", action="store_true", help="keep the logs also where nothing is wrong")
+    return parser.parse_args(arguments)
+
+
+def set_up(servers: Servers) -> None:
+    """Django on these servers, with its tables; the processes that are started find them by the environment."""
+    os.environ.update(servers.environment)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    os.environ["DURABLE_TEST_DATABASE_NAME"] = "postgres"
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+
+
+def keep(folder: Path) -> Path:
+    """Where the logs are from now on."""
+    kept = Path(tempfile.mkdtemp(prefix="chaos-"))
+    shutil.copytree(folder, kept, ignore=NO_LOGS, dirs_exist_ok=True)
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""The faults that there are, by what they are aimed at."""
+
+from __future__ import annotations
+
+DEADLY = ("kill", "kill_group", "poison")
+"""A process dies by SIGKILL: one of a supervisor's, all of them with it, or one whose own step kills it."""
+
+FREEZE, DRAIN = "freeze", "drain"
+"""A supervisor with its processes is stopped and goes on later; it is told to end, and another one comes."""
+
+OUTAGES = ("restart_postgres", "freeze_postgres", "cut_postgres")
+"""For a while nobody gets an answer from PostgreSQL, or everybody loses the connection."""
+
+PARTIAL = ("terminate_backends", "delay_postgres", "cut_after")
+"""What hits some of the connections to PostgreSQL, or only slows them down."""
+
+OF_POSTGRES = (*OUTAGES, *PARTIAL)
+OF_REDIS = ("kill_redis", "flush_redis", "freeze_redis", "cut_redis")
+
+REPEATS = (*DEADLY, FREEZE, *OF_POSTGRES)
+"""What may be why a step is executed once more. A drain is none: what is handed back has been journaled."""

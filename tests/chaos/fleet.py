@@ -1,0 +1,91 @@
+"""The workers that the nemesis hits: supervisors with their processes, each with a queue of its own beside the shared
+one."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping
+
+import psutil
+
+from tests.processes import Worker
+
+CONCURRENCY = 16
+MAX_CRASHES = 20
+"""The nemesis does not spare a process that a suspect is alone in: three such deaths by chance are no verdict."""
+
+
+def queue_of(place: int) -> str:
+    """The queue that nobody but the worker at that place serves."""
+    return f"own-{place}"
+
+
+class Fleet:
+    """As many supervisors as were asked for, whatever becomes of them."""
+
+    def __init__(self, size: int, env: Mapping[str, str]) -> None:
+        self._env = dict(env)
+        self.workers: dict[int, Worker] = {place: self._start(place) for place in range(size)}
+        self.frozen: set[int] = set()
+        self._leaving: list[Worker] = []
+
+    def _start(self, place: int) -> Worker:
+        arguments = ("--queues", f"default,{queue_of(place)}", "--concurrency", str(CONCURRENCY))
+        return Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env)
+
+    def wait_for_start(self) -> float:
+        """In how many seconds the slowest has come to work."""
+        return max(worker.wait_for_start() for worker in self.workers.values())
+
+    @property
+    def free(self) -> list[int]:
+        """The places whose workers go on, unless that is one only: somebody has to."""
+        places = [place for place in self.workers if place not in self.frozen]
+        return places if len(places) > 1 else []
+
+    def processes(self, place: int) -> list[int]:
+        """Those under the supervisor; none where that is about to begin or to end."""
+        try:
+            return self.workers[place].children()
+        except psutil.NoSuchProcess:
+            return []
+
+    def kill_group(self, place: int) -> None:
+        """As when the machine goes; another worker takes its place."""
+        self.workers[place].kill()
+        self.workers[place] = self._start(place)
+
+    def drain(self, place: int) -> None:
+        """Tell it to end, and have another worker take its place at once."""
+        self.workers[place].signal(signal.SIGTERM)
+        self._leaving.append(self.workers[place])
+        self.workers[place] = self._start(place)
+
+    def freeze(self, place: int) -> None:
+        self.frozen.add(place)
+        self.workers[place].freeze()
+
+    def thaw(self, place: int) -> None:
+        self.workers[place].thaw()
+        self.frozen.discard(place)
+
+    def heal(self) -> None:
+        for place in list(self.frozen):
+            self.thaw(place)
+        for place, worker in self.workers.items():
+            if not worker.running:
+                self.workers[place] = self._start(place)
+
+    def stop(self, timeout: float) -> list[str]:
+        """Drain everybody; what did not end in time, or as it should."""
+        for worker in self.workers.values():
+            worker.signal(signal.SIGTERM)
+        ends = time.monotonic() + timeout
+        wrong = []
+        for worker in [*self._leaving, *self.workers.values()]:
+            try:
+                worker.wait(max(0.1, ends - time.monotonic()))
+            except Exception:
+                wrong.append(f"{worker} did not end")
+        return wrong

@@ -1,0 +1,176 @@
+"""What ran more often than it had to, too soon or too late: I7, I8, I9, I14, I17."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.chaos.evidence import Change, Violation, Written
+from tests.chaos.faults import FREEZE, OF_POSTGRES, REPEATS
+from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, SLOWEST, sleeps_of
+from tests.chaos.story import UNDO, Execution, Story
+from tests.chaos.witness import RAISE
+
+JITTER = 0.1
+"""The part by which a back-off may be shorter than its policy says."""
+
+GRACE = 1.0 + SLOWEST
+"""Seconds after which who works on a cancelled run has heard of it and ended its step: a step and two heartbeats."""
+
+SKEW = 0.05
+"""Seconds by which what the database noted within a transaction may come before its commit."""
+
+ATOMIC_ATTEMPTS = 100
+
+
+def check_repetitions(story: Story) -> Iterator[Violation]:
+    yield from _results(story)
+    for (run_id, path), executions in story.by_step.items():
+        yield from _attempts(story, run_id, path, executions)
+        yield from _repetitions(story, run_id, path, executions)
+        yield from _too_late(story, run_id, path, executions)
+    yield from _sleeps(story)
+    yield from _cancels(story)
+
+
+def _results(story: Story) -> Iterator[Violation]:
+    """I7: what is journaled as a step's result an execution has returned, under the very claim that wrote it."""
+    for written in story.evidence.writings:
+        if written.kind not in ("step", "undo") or written.status != "succeeded":
+            continue
+        where = f"{written.path!r} of claim {written.token}"
+        if written.run not in story.runs:
+            continue
+        first = story.first_written[written.run, written.path]
+        if written.execution != first.execution:
+            yield Violation("repeated", written.run, f"{where} is journaled anew, with another result")
+        elif (execution := story.ended.get(written.execution or "")) is None:
+            yield Violation("unwitnessed", written.run, f"{where} is journaled, and no execution came to that")
+        elif (execution.run, execution.path, execution.token) != (first.run, first.path, first.token):
+            yield Violation("stale", written.run, f"{where} has the result of {execution.path!r} of {execution.token}")
+    for run_id, entries in story.entries.items():
+        for entry in entries:
+            first_written = story.first_written.get((run_id, entry.path))
+            if first_written is None or entry.status != "succeeded" or entry.kind not in ("step", "undo"):
+                continue
+            if not isinstance(entry.value, dict) or entry.value.get("by") != first_written.execution:
+                yield Violation("repeated", run_id, f"{entry.path!r} holds another result than was journaled")
+
+
+def _attempts(story: Story, run_id: str, path: str, executions: list[Execution]) -> Iterator[Violation]:
+    """I17: no more attempts than the policy allows, and time between them."""
+    step = story.step_of(run_id, path)
+    if step is None:
+        return
+    most = ATOMIC_ATTEMPTS if step.is_atomic else 1 + (0 if path.endswith(UNDO) else step.failures)
+    if (last := max(one.attempt for one in executions)) > most:
+        yield Violation("attempts", run_id, f"{path!r} came to attempt {last} of {most}")
+    for before, after in pairwise(executions):
+        if before.moment != RAISE or after.attempt != before.attempt + 1 or before.ended is None or step.is_atomic:
+            continue
+        if (pause := after.began - before.ended) < BACK_OFF * (1 - JITTER):
+            yield Violation("attempts", run_id, f"{path!r} was tried again after {pause:.3f} s")
+
+
+def _repetitions(story: Story, run_id: str, path: str, executions: list[Execution]) -> Iterator[Violation]:
+    """I9: a step is executed once more only where the claim that it was executed under was lost to a fault."""
+    step = story.step_of(run_id, path)
+    for before, after in pairwise(executions):
+        if before.moment == RAISE and after.attempt == before.attempt + 1:
+            continue
+        if step is not None and step.is_atomic and story.hits(OF_POSTGRES, before.pid, before.began, after.began):
+            # Its transaction was lost: that is an error of the attempt.
+            continue
+        text = f"{path!r} was executed again, {after.began - before.began:.3f} s later"
+        if before.token == after.token:
+            yield Violation("repeated", run_id, f"{text}, under the same claim")
+        elif not _is_explained(story, before, after):
+            yield Violation("repeated", run_id, f"{text}, and no fault had hit process {before.pid}")
+
+
+def _is_explained(story: Story, before: Execution, after: Execution) -> bool:
+    if story.hits(REPEATS, before.pid, before.began, after.began) or lapsed(story, before.token):
+        return True
+    # One that was frozen between its claim and its step comes when another one has been there.
+    return bool(story.hits((FREEZE, *OF_POSTGRES), after.pid, claimed_at(story, after), after.began))
+
+
+def claimed_at(story: Story, execution: Execution) -> float:
+    claim = story.claims.get(execution.token)
+    return execution.began if claim is None else story.monotonic(claim.at)
+
+
+def lapsed(story: Story, token: str) -> Change | None:
+    """The change by which a claim was taken away because its lease was past its end."""
+    claim = story.claims.get(token)
+    changes = story.changes.get(claim.run, ()) if claim else ()
+    return next((change for change in changes if change.old_token == token and change.lapsed), None)
+
+
+def starved(story: Story) -> list[Change]:
+    """Leases that lapsed although no fault had hit their process: the machine was too slow for its heartbeats."""
+    return [
+        change
+        for change in story.evidence.changes
+        if change.lapsed and change.token is None and not _lost_to_a_fault(story, change)
+    ]
+
+
+def _lost_to_a_fault(story: Story, change: Change) -> bool:
+    claim = story.claims.get(change.old_token or "")
+    since = story.monotonic(claim.at if claim else change.at) - story.lease
+    return bool(story.hits(REPEATS, story.pid_of(change), since, story.monotonic(change.at)))
+
+
+def _too_late(story: Story, run_id: str, path: str, executions: list[Execution]) -> Iterator[Violation]:
+    """I8: once it is journaled, nobody begins it again who could have known."""
+    written = story.first_written.get((run_id, path))
+    if written is None:
+        return
+    for one in executions:
+        if one.by == written.execution:
+            continue
+        claim = story.claims.get(one.token)
+        if claim is None:
+            yield Violation("repeated", run_id, f"{path!r} was executed under {one.token}, which is no claim")
+        elif claim.seq > written.seq:
+            yield Violation("repeated", run_id, f"{path!r} was executed by a claim that came after it was journaled")
+        elif one.began > story.monotonic(written.at) + SKEW and not _was_frozen(story, claim, one, written):
+            yield Violation("repeated", run_id, f"{path!r} was executed after it was journaled, and nobody was frozen")
+
+
+def _was_frozen(story: Story, claim: Change, one: Execution, written: Written) -> bool:
+    if one.token == written.token:
+        return False
+    return bool(story.hits((FREEZE, *OF_POSTGRES), one.pid, story.monotonic(claim.at), one.began))
+
+
+def _sleeps(story: Story) -> Iterator[Violation]:
+    """I17: no sleep ends early."""
+    begins, is_over = SLEEP_ENDS
+    for run in story.runs.values():
+        for path, seconds in sleeps_of(run.program):
+            before = story.by_step.get((run.id, path + begins), [])
+            after = story.by_step.get((run.id, path + is_over), [])
+            if before and after and (slept := after[0].began - before[0].began) < seconds:
+                yield Violation("early", run.id, f"slept {slept:.3f} s of {seconds:g} at {path!r}")
+
+
+def _cancels(story: Story) -> Iterator[Violation]:
+    """I14: who was told that a run is cancelled may rely on that."""
+    for run_id, acknowledged in story.cancels.items():
+        run = story.runs.get(run_id)
+        if run is None or acknowledged is None:
+            continue
+        ending = story.ending(run_id)
+        ended = None if ending is None else story.monotonic(ending.at)
+        if run.status != "cancelled" and ended is not None and ended > acknowledged:
+            yield Violation(
+                "cancel", run_id, f"is {run.status} since {ended - acknowledged:.3f} s after it was cancelled"
+            )
+        for one in story.by_run.get(run_id, ()):
+            late = one.began - acknowledged
+            if one.is_undo or late <= GRACE or run.status != "cancelled":
+                continue
+            if not story.hits((FREEZE, *OF_POSTGRES), one.pid, acknowledged - story.lease, one.began):
+                yield Violation("cancel", run_id, f"began {one.path!r} {late:.3f} s after it was cancelled")

@@ -1,0 +1,254 @@
+"""The points at which a fault can be made, and how this process is made to stop at each of them.
+
+Every SQL statement, on the engine's private connections and on Django's; every COMMIT; every Redis command of the
+queue; and a table of the engine's functions where something is durable, known or decided and no statement stands:
+before each and after it. Installed in a process that does nothing else: nothing is ever put back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import wraps
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+T = TypeVar("T")
+
+
+class Action(StrEnum):
+    """What becomes of the worker at its point."""
+
+    DIE = "die"
+    """The process ends there and then."""
+    BEFORE = "before"
+    """An error, and nothing was done."""
+    AFTER = "after"
+    """It was done, and is reported as an error."""
+    TERMINATE = "terminate"
+    """The server ends the session (PostgreSQL), and then it is tried."""
+    STALL = "stall"
+    """The process stands still until its lease has lapsed and another worker has taken over; then it goes on."""
+
+
+class Point(NamedTuple):
+    """``label`` is what stands there, without what differs from case to case. ``repeats``: what is possible there too,
+    and the same as at the point after it, or as another action at this one."""
+
+    label: str
+    allows: frozenset[Action]
+    repeats: frozenset[Action] = frozenset()
+
+
+Strike = Callable[[Action, str, Callable[[], Any], "BaseDatabaseWrapper | None", type[Exception]], Any]
+"""Does what the action says at the point of that label: what to do there, the connection, the error to raise."""
+
+
+class Named(NamedTuple):
+    """A function of the engine. ``may_fail``: its callers have to live with an error of the database from it."""
+
+    name: str
+    module: str
+    attribute: str
+    may_fail: bool = False
+    of: int | None = None
+    """The argument that has to hold something: else nothing happens there."""
+    begins_at_once: bool = False
+    """Whether it begins with a statement or command, before it looks at anything: to come to it is to come to that."""
+
+
+STEP_BODY = "step body"
+NAMED = (
+    Named(STEP_BODY, "executor.step_call", "call_plain", may_fail=True),
+    Named("attempt", "worker.pools", "perform_attempt"),
+    Named("atomic step", "executor.sync_driver", "perform_atomically"),
+    Named("batch", "worker.batch_writer", "write_batch", may_fail=True, begins_at_once=True),
+    Named("claims started", "worker.process", "WorkerProcess._start"),
+    Named("outcome handed over", "worker.pools", "Outcomes.store"),
+    Named("commit told of", "worker.aftermath", "Aftermath.committed", may_fail=True),
+    Named("hint", "worker.notifier", "hint", may_fail=True, of=2),
+    Named("signal or log line", "worker.announcer", "Announcer._perform"),
+    Named("parent woken", "store.recovery", "try_wake_parent", may_fail=True, begins_at_once=True),
+    Named("run woken", "store.recovery", "wake", may_fail=True, begins_at_once=True),
+    Named("promotion", "store.recovery", "promote", may_fail=True, begins_at_once=True),
+    Named("sweep", "store.recovery", "sweep", may_fail=True, begins_at_once=True),
+    Named("reap", "store.recovery", "reap", may_fail=True, begins_at_once=True),
+    Named("leases renewed", "worker.heartbeat", "renew", may_fail=True, begins_at_once=True),
+    Named("push", "queues.redis", "RedisQueue.push", of=1),
+    Named("push", "queues.database", "DatabaseQueue.push", of=1),
+    Named("pop", "queues.redis", "RedisQueue.pop", begins_at_once=True),
+    Named("start pushed", "client.pushing", "_hint", may_fail=True),
+    Named("wake pushed", "client.pushing", "_wake", may_fail=True),
+    Named("schedule fired", "worker.loops.fire", "Fire.fire", may_fail=True, begins_at_once=True),
+    Named("firing told of", "worker.loops.fire", "Fire._tell"),
+)
+MODULES = {named.module: import_module(f"django_durable.{named.module}") for named in NAMED}
+"""Imported here, once: a victim is forked for each case."""
+
+BEGINS_BODY = (
+    f"{STEP_BODY}, before",
+    "atomic step, before",
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL",
+    "BEGIN IMMEDIATE",
+)
+"""Between these and the body nothing looks at the lease: who stalls there begins a body that somebody else has
+finished, and no engine that promises "at least once" can know better. What it then writes is refused."""
+
+VARYING = (
+    (re.compile(r"s\d+_x\d+"), "s_x"),
+    (re.compile(r"interval '[-\d.]+ seconds'"), "interval"),
+    (re.compile(r"'[-+]\d[\d.]* seconds'"), "interval"),
+    (re.compile(r"/\* plan \d+ \*/"), ""),
+)
+LABEL_MAX = 110
+WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|SET|set_config|BEGIN|COMMIT|SAVEPOINT|RELEASE|ROLLBACK)\b")
+READING_COMMANDS = ("LLEN", "LRANGE", "PING")
+
+ALL = frozenset(Action)
+OF_READS = frozenset({Action.DIE, Action.AFTER})
+"""A read leaves nothing behind: whoever dies before it may as well die after it, and an error is an error."""
+
+
+def label_of(sql: str) -> str:
+    """The beginning of a statement, without names and times that are another each time."""
+    for pattern, instead in VARYING:
+        sql = pattern.sub(instead, sql)
+    return " ".join(sql.split())[:LABEL_MAX]
+
+
+class Points:
+    """Counts the points that this process passes; at number ``k`` of a case it strikes once."""
+
+    def __init__(self, strike: Strike) -> None:
+        self.links: list[BaseDatabaseWrapper] = []
+        """Every connection that this process has opened."""
+        self._strike = strike
+        self.begin(None, 0)
+
+    def begin(self, action: Action | None, k: int) -> None:
+        """From here on a new case. ``k`` 0: points are only counted."""
+        self.passed: list[Point] = []
+        self.has_struck = False
+        self.is_counting = True
+        self._action = action
+        self._k = k
+
+    def at(
+        self,
+        point: Point,
+        do: Callable[[], T],
+        link: BaseDatabaseWrapper | None = None,
+        error: type[Exception] = OperationalError,
+    ) -> T:
+        """Do it, or what is to happen here in place of that."""
+        if self.has_struck or not self.is_counting:
+            return do()
+        self.passed.append(point)
+        if len(self.passed) != self._k or self._action is None:
+            return do()
+        self.has_struck = True
+        struck: T = self._strike(self._action, point.label, do, link, error)
+        return struck
+
+    # --- installing ----------------------------------------------------------------------------
+
+    def install(self, *, is_postgres: bool) -> None:
+        """From now on this process stops at every point."""
+        self._common = ALL if is_postgres else ALL - {Action.TERMINATE}
+        connection_created.connect(self._opened, weak=False, dispatch_uid="tests.faults")
+        for link in connections.all(initialized_only=True):
+            self._opened(link)
+        self._install_commits()
+        self._install_redis()
+        for named in NAMED:
+            self._install_named(named)
+
+    def _opened(self, connection: BaseDatabaseWrapper, **_: object) -> None:
+        if self._statement not in connection.execute_wrappers:
+            connection.execute_wrappers.append(self._statement)
+            self.links.append(connection)
+
+    def _statement(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        repeats = frozenset() if WRITES.search(sql) else OF_READS
+        allows = self._common - repeats
+        if sql.startswith("BEGIN") and not link_is_private(context["connection"]):
+            # Django takes no transaction for begun that was not; and SQLite, in the same process, answers.
+            allows -= {Action.AFTER}
+        point = Point(label_of(sql), allows, repeats)
+        return self.at(point, lambda: execute(sql, params, many, context), context["connection"])
+
+    def _install_commits(self) -> None:
+        wrapper: Any = BaseDatabaseWrapper
+        commit, points = wrapper._commit, self
+
+        def _commit(link: BaseDatabaseWrapper) -> None:
+            points.at(Point("COMMIT of Django's", points._common), lambda: commit(link), link)
+
+        wrapper._commit = _commit
+
+    def _install_redis(self) -> None:
+        import redis
+
+        from django_durable.queues.unawaited import Unawaited
+
+        awaited: Any = redis.Redis
+        unawaited: Any = Unawaited
+        execute, send, points = awaited.execute_command, unawaited.send, self
+
+        def point_of(names: Sequence[str]) -> Point:
+            repeats = OF_READS if set(names) <= set(READING_COMMANDS) else frozenset()
+            return Point(f"redis {' '.join(names)}", ALL - {Action.TERMINATE} - repeats, repeats)
+
+        def execute_command(client: Any, *args: Any, **options: Any) -> Any:
+            return points.at(
+                point_of([args[0]]), lambda: execute(client, *args, **options), error=redis.ConnectionError
+            )
+
+        def send_unawaited(self: Any, commands: Sequence[Any], **options: Any) -> Any:
+            point = point_of([command[0] for command in commands])
+            return points.at(point, lambda: send(self, commands, **options), error=redis.ConnectionError)
+
+        awaited.execute_command = execute_command
+        unawaited.send = send_unawaited
+
+    def _install_named(self, named: Named) -> None:
+        owner: Any = MODULES[named.module]
+        *path, attribute = named.attribute.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        call = getattr(owner, attribute)
+        before, after = self._sides(named)
+
+        @wraps(call)
+        def stopped_at(*args: Any, **options: Any) -> Any:
+            if named.of is not None and not args[named.of]:
+                return call(*args, **options)
+            self.at(before, lambda: None)
+            value = call(*args, **options)
+            return self.at(after, lambda: value)
+
+        setattr(owner, attribute, stopped_at)
+
+    def _sides(self, named: Named) -> tuple[Point, Point]:
+        """Its points before and after it."""
+        # Nothing becomes durable from here to the next point, but for what a step's body does.
+        repeats = frozenset() if named.name == STEP_BODY else frozenset({Action.DIE, Action.TERMINATE}) & self._common
+        stays = self._common - {Action.BEFORE, Action.AFTER} - repeats
+        first = Point(f"{named.name}, before", stays | _if(Action.BEFORE, named.may_fail), repeats)
+        if named.begins_at_once:
+            first = Point(first.label, frozenset(), first.allows | first.repeats)
+        return first, Point(f"{named.name}, after", stays | _if(Action.AFTER, named.may_fail), repeats)
+
+
+def link_is_private(link: BaseDatabaseWrapper) -> bool:
+    """Whether it is one of the engine's own, which threads hand on."""
+    return link.allow_thread_sharing
+
+
+def _if(action: Action, may: bool) -> frozenset[Action]:
+    return frozenset({action}) if may else frozenset()

@@ -1,0 +1,62 @@
+"""One variant through SPIN: a verifier is generated, compiled and run over every reachable state."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.models.variants import Variant
+
+MODELS = Path(__file__).resolve().parent
+NEEDS = {"spin": "spin", "gcc": "gcc"}
+"""Commands, and the Debian packages that have them."""
+SECONDS, MEGABYTES, DEPTH = 300, 6000, 500_000
+CUT_SHORT = ("max search depth too small", "out of memory", "Search not completed")
+
+
+@dataclass(frozen=True)
+class Result:
+    """Whether the claim ``holds``, after how many ``states``; ``why`` it does not, and the steps that lead there."""
+
+    holds: bool
+    states: int
+    why: str = ""
+    trail: str = ""
+
+
+class Undecided(Exception):
+    """The search was not finished, so that no error says nothing."""
+
+
+def check(variant: Variant) -> Result:
+    """Raises Undecided, and subprocess.SubprocessError where a model does not even compile."""
+    with TemporaryDirectory(prefix="spin-") as name:
+        folder = Path(name)
+        defined = [f"-D{one}" for one in variant.defined.split()]
+        model = str(MODELS / f"{variant.model}.pml")
+        _call(folder, "spin", "-a", *defined, model)
+        _call(folder, "gcc", "-O2", "-w", "-DNFAIR=3", f"-DMEMLIM={MEGABYTES}", "-o", "pan", "pan.c")
+        # -a: also endless runs that break the claim. -f: no process that could go on is passed by for ever.
+        told = _call(folder, "./pan", "-a", "-f", f"-m{DEPTH}", "-N", variant.claim)
+        errors = re.search(r"errors: (\d+)", told)
+        if errors is None or (errors[1] == "0" and any(text in told for text in CUT_SHORT)):
+            raise Undecided(f"{variant}: {told[-2000:]}")
+        states = re.search(r"([\d.e+]+) states, stored", told)
+        count = int(float(states[1])) if states else 0
+        if errors[1] == "0":
+            return Result(True, count)
+        [trail, *_] = folder.glob("*.trail")
+        steps = _call(folder, "spin", "-t", *defined, "-k", trail.name, "-p", "-g", model)
+        why = re.search(r"^pan:1: (.*)", told, re.MULTILINE)
+        return Result(False, count, why[1] if why else "", steps)
+
+
+def _call(folder: Path, *command: str) -> str:
+    """What it prints. A verifier that finds an error says so and ends well."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise Undecided(f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""What must hold when workers freeze, when two act at one moment, and in whatever order things happen."""

@@ -1,0 +1,88 @@
+"""The store against a model of it, in orders that nobody thought of.
+
+More of them, and what fails made small: `DURABLE_TEST_EXAMPLES=500 pytest -o faulthandler_timeout=0` with this file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+from django.db import IntegrityError
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from django_durable.store import committing
+from django_durable.store.dialects import DIALECTS, Dialect
+from django_durable.store.sql import commits, leases
+from tests.reliability.machine import StoreMachine
+from tests.reliability.unfenced import without_fence
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract, pytest.mark.queueless]
+
+FEW = 8
+MORE = "DURABLE_TEST_EXAMPLES"
+USUAL = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    stateful_step_count=40,
+    print_blob=True,
+    report_multiple_bugs=False,
+    # To make what fails small takes minutes: whoever looks into it asks for more examples, and gets that too.
+    phases=list(Phase) if MORE in os.environ else [Phase.generate],
+)
+
+
+def test_the_store_does_what_its_model_does() -> None:
+    """The same examples each time, so that a failure is a change's; those of ``DURABLE_TEST_EXAMPLES`` are new ones,
+    and one that fails tells how to have it again."""
+    examples = int(os.environ.get(MORE, FEW))
+    run_state_machine_as_test(
+        StoreMachine, settings=settings(USUAL, max_examples=examples, derandomize=MORE not in os.environ)
+    )
+
+
+# --- a store that does otherwise is found out ------------------------------------------------
+
+
+@contextmanager
+def changed(name: str, old: str, new: str, *modules: object) -> Iterator[None]:
+    """Within it a statement has another text, wherever it was imported."""
+    original = getattr(modules[0], name)
+    assert all(old in original(d) for d in DIALECTS.values()), f"{name} does not say that any more"
+
+    def other(d: Dialect) -> str:
+        return str(original(d)).replace(old, new)
+
+    for module in modules:
+        setattr(module, name, other)
+    committing._at_once.cache_clear()
+    try:
+        yield
+    finally:
+        for module in modules:
+            setattr(module, name, original)
+        committing._at_once.cache_clear()
+
+
+WRONG: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "writes without a lease": without_fence,
+    "an outcome goes before a cancellation": lambda: changed(
+        "leave", "r.cancel_requested_at IS NOT NULL AND o.status", "(1 = 0) AND o.status", commits
+    ),
+    "a lease is taken away before it lapses": lambda: changed(
+        "reap", "AND r.lease_expires_at <=", "AND r.lease_expires_at IS NOT NULL OR r.lease_expires_at <=", leases
+    ),
+    "a release counts as a crash": lambda: changed("leave", "suspect = (1 = 0)", "suspect = (1 = 1)", commits),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_model_finds_out_a_store_that_does_otherwise(wrong: str) -> None:
+    # As found, and not made small: that would take most of the time.
+    quick = settings(USUAL, max_examples=40, derandomize=True, phases=[Phase.generate], print_blob=False)
+    with WRONG[wrong](), pytest.raises((AssertionError, IntegrityError)):
+        run_state_machine_as_test(StoreMachine, settings=quick)
