@@ -157,6 +157,9 @@ def _take_away(
     given = {"limit": limit, "lease": float(lease), "max_crashes": max_crashes, **parameters}
     if d.has_writing_ctes:
         rows = db.rows(statement, **given)
+    elif not db.rows(leases.is_any_held()):
+        # Not worth the one write lock, which an idle worker would take with each look.
+        return []
     else:
         # Together: a claim in between would be older than the loss of the one before it.
         with db.transaction():

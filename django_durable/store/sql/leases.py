@@ -75,6 +75,11 @@ def _take_away(d: Dialect, condition: str) -> str:
         SELECT * FROM taken"""
 
 
+def is_any_held() -> str:
+    """A row where a run is worked on."""
+    return "SELECT 1 FROM django_durable_run r WHERE r.status = 'running' LIMIT 1"
+
+
 def lose_claims(d: Dialect) -> str:
     """What taking leases away does itself where CTEs can write: note which claims have lost theirs (``taken``)."""
     return claim_records.lose(d, d.recordset("taken", "c", claim_records.TAKEN))
