@@ -286,14 +286,8 @@ def disable(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
 def _switch(schedule: Schedule, enabled: bool, reason: str, actor: str) -> None:
     row = by_hand.switch(Database(), schedule.pk, Verb(actor, reason), enabled=enabled)
     schedule.enabled, schedule.next_fire_at, schedule.problem = row.enabled, row.next_fire_at, row.problem
-    logger.info(
-        "schedule=%s of %s enabled=%s by=%s: %s",
-        row.name,
-        row.workflow,
-        enabled,
-        in_one_line(actor),
-        in_one_line(reason),
-    )
+    by, why = in_one_line(actor), in_one_line(reason)
+    logger.info("schedule=%s of %s enabled=%s by=%s: %s", row.name, row.workflow, enabled, by, why)
 
 
 def create(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
@@ -327,7 +321,8 @@ def remove(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
         was = ", ".join(f"{name} {getattr(row, name)}" for name in TOLD_OF_REMOVED)
         audit_schedule(db, row, "remove", Verb(actor, reason).about(was))
         Schedule.objects.using(db.alias).filter(pk=row.pk).delete()
-    logger.info("schedule=%s of %s removed by=%s: %s", row.name, row.workflow, actor, reason)
+    by, why = in_one_line(actor), in_one_line(reason)
+    logger.info("schedule=%s of %s removed by=%s: %s", row.name, row.workflow, by, why)
 
 
 def replan(schedule: Schedule) -> None:

@@ -77,8 +77,9 @@ def test_no_record_of_the_engine_holds_what_breaks_a_line(caplog: pytest.LogCapt
 @pytest.mark.django_db
 def test_a_reason_that_somebody_typed_forges_no_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "django_durable")
-    schedules.disable(make_schedule(), reason=LINE, actor=LINE)
-    assert "enabled=False" in caplog.text
+    schedules.disable(row := make_schedule(), reason=LINE, actor=LINE)
+    schedules.remove(row, reason=LINE, actor=LINE)
+    assert "enabled=False" in caplog.text and "removed by=" in caplog.text
     assert wrong_records(caplog) == []
 
 
