@@ -31,6 +31,9 @@ class PostgreSQL:
     lock: ClassVar[str] = "FOR NO KEY UPDATE SKIP LOCKED"
     lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r SKIP LOCKED"
     wait_lock: ClassVar[str] = "FOR NO KEY UPDATE"
+    # No worker, and nobody who acts on a run, waits for the one that keeps it from being deleted.
+    lock_kept: ClassVar[str] = "FOR KEY SHARE"
+    lock_deleted: ClassVar[str] = "FOR UPDATE OF r SKIP LOCKED"
     read_committed: ClassVar[str] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
     """The first statement of a transaction in which each statement sees what is committed when it begins."""
     ask_isolation: ClassVar[str] = "SHOW default_transaction_isolation"
@@ -183,6 +186,8 @@ class SQLite:
     lock: ClassVar[str] = ""
     lock_runs: ClassVar[str] = ""
     wait_lock: ClassVar[str] = ""
+    lock_kept: ClassVar[str] = ""
+    lock_deleted: ClassVar[str] = ""
     read_committed: ClassVar[str] = ""
     ask_isolation: ClassVar[str] = ""
     lazily: ClassVar[str] = ""

@@ -18,13 +18,20 @@ from ..models import JournalEntry, Payload, Run, Tag
 from ..queues.ready import Ready
 from .auditing import Verb, audit
 from .database import Database
+from .locking import brief_lock
+from .sql import pruning
 from .starting import start_runs
 
 logger = logging.getLogger("django_durable.store")
 
 
 def like(db: Database, run_ids: Sequence[UUID]) -> dict[UUID, tuple[Run, NewRun]]:
-    """Each of these runs, and a new one with its workflow, input, options and tags. Those whose input is gone lack."""
+    """Each of these runs, and a new one with its workflow, input, options and tags. Those whose input is gone lack.
+
+    Retention leaves them alone until the caller's transaction has ended. Raises RunLocked.
+    """
+    with brief_lock(db, run_ids):
+        db.rows(pruning.lock_kept(db.dialect), ids=db.dialect.list(run_ids))
     inputs = Payload.objects.using(db.alias).filter(run_id__in=list(run_ids), kind=PayloadKind.INPUT)
     texts = dict(inputs.values_list("run_id", "data"))
     tags: dict[UUID, list[str]] = {}
@@ -64,7 +71,8 @@ def _limit_key(known: Definition, run: Run, text: str) -> str | None:
 
 
 def fork(db: Database, run_id: UUID, from_step: str, by: Verb) -> tuple[NewRun, list[Ready]]:
-    """Start a run like ``run_id`` that has done what that one had before ``from_step``. Raises RunNotFound, CannotFork.
+    """Start a run like ``run_id`` that has done what that one had before ``from_step``. Raises RunNotFound, CannotFork,
+    RunLocked.
 
     Events stay where they were sent: those that were taken by then are in the journal, nobody knows for whom the
     others were meant. Children that had ended are in the journal too, others are started anew.

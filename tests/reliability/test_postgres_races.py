@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +17,12 @@ import pytest
 from django.db import transaction
 
 from django_durable import cancel_runs, pause_runs, resume_runs
+from django_durable.client.verbs import fork, rerun
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Completed, Released, Suspended
 from django_durable.core.journal.states import PayloadKind, Status
+from django_durable.exceptions import RunNotFound
 from django_durable.models import Audit, JournalEntry, Payload, Run
 from django_durable.queues.ready import Ready
 from django_durable.store import recovery, transitions
@@ -267,3 +270,38 @@ def test_who_resumes_a_run_that_is_being_pruned_finds_none(waits_for: Start):
     assert answer(resuming) == 0
     assert not Audit.objects.exists()
     assert violated() == []
+
+
+STARTS: dict[str, Callable[[UUID], UUID]] = {"rerun": rerun, "fork": partial(fork, from_step="second")}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=list(STARTS))
+def test_who_starts_a_run_like_one_that_is_being_pruned_leaves_nothing_of_that(
+    waits_for: Start, start: Callable[[UUID], UUID]
+):
+    run = an_old_run()
+    with transaction.atomic():
+        assert prune(Database(), 10, KEEP).runs == 1
+        starting = waits_for(Database(), start, run.pk)
+    with pytest.raises(RunNotFound):
+        answer(starting)
+    assert not Audit.objects.exists() and not Run.objects.exists()
+    assert violated() == []
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=list(STARTS))
+def test_a_run_is_not_pruned_while_another_is_started_like_it(threads: Threads, start: Callable[[UUID], UUID]):
+    run = an_old_run()
+    with transaction.atomic():
+        start(run.pk)
+        assert answer(threads.start(prune, Database(), 10, KEEP)).runs == 0
+    assert {one.run_id for one in Audit.objects.all()} <= {one.pk for one in Run.objects.all()}
+    assert prune(Database(), 10, KEEP).runs == 1
+
+
+def test_nobody_waits_for_who_starts_a_run_like_another(threads: Threads):
+    run = an_old_run("paused")
+    with transaction.atomic():
+        rerun(run.pk)
+        assert answer(threads.start(resume_runs, [run.pk])) == 1
+    assert status_of(run) == "queued"

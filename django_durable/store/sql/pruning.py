@@ -68,7 +68,12 @@ def lock_members(d: Dialect) -> str:
     """Lock what is still over and old: an operator may have resumed one since we looked, or be about to."""
     return f"""
         SELECT r.id FROM django_durable_run r JOIN {d.recordset("members", "i", MEMBER)} ON i.id = r.id
-        WHERE {_is_old(d, "i.seconds")} ORDER BY r.id {d.lock_runs}"""
+        WHERE {_is_old(d, "i.seconds")} ORDER BY r.id {d.lock_deleted}"""
+
+
+def lock_kept(d: Dialect) -> str:
+    """Runs that are not deleted while this transaction lasts. Everything else may happen to them."""
+    return f"SELECT id FROM django_durable_run WHERE id {d.among('ids')} ORDER BY id {d.lock_kept}"
 
 
 def delete_belongings(d: Dialect, table: str) -> str:
