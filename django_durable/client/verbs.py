@@ -89,7 +89,8 @@ def resume(run_id: UUID, *, reason: str = "", actor: str = "") -> None:
 
 
 def rerun(run_id: UUID, *, reason: str = "", actor: str = "") -> UUID:
-    """Start a new run at once, with the workflow, the input and the options of this one; its id."""
+    """Start a new run at once, with the workflow, the input and the options of this one; its id. Raises RunNotFound,
+    and RunLocked where another transaction is deleting the run for long."""
     made = rerun_runs([run_id], reason=reason, actor=actor)
     if not made:
         raise RunNotFound(run_id)
@@ -119,7 +120,7 @@ def _rerun(db: Database, ids: Sequence[UUID], by: Verb) -> list[NewRun]:
 def fork(run_id: UUID, from_step: str, *, reason: str = "", actor: str = "") -> UUID:
     """Start a new run as ``rerun`` does, with what is journaled before ``from_step`` (a path); its id.
 
-    Raises RunNotFound, CannotFork.
+    Raises RunNotFound, CannotFork, and RunLocked where another transaction is deleting the run for long.
     """
     return _fork(Database(), run_id, from_step, Verb(actor, reason))
 

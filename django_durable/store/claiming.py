@@ -132,7 +132,14 @@ def look_ahead(db: Database, who: Claimant) -> Ahead:
 def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim one run that is suspected of killing its process."""
     queues = db.dialect.list(who.queues)
-    return _claim(db, who, sql.claim_suspect(db.dialect), lease, time, limit=1, queues=queues)
+    return suspected(_claim(db, who, sql.claim_suspect(db.dialect), lease, time, limit=1, queues=queues))
+
+
+def suspected(claims: list[Claim]) -> list[Claim]:
+    """The same claims, whose leases say from now on that their runs are under suspicion."""
+    for claim in claims:
+        claim.lease.is_suspect = True
+    return claims
 
 
 def _claim(

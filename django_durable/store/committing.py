@@ -26,22 +26,23 @@ HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
 
 
-def write_batch(
-    db: Database, writes: Sequence[tuple[Lease, Write]], *, clears_suspicion: bool = False
-) -> dict[UUID, Receipt]:
+def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUID, Receipt]:
     """Make the writes durable, each run at most once in ``writes``; a receipt for each.
 
-    Raises what the database raises: then nothing of the batch is known to be stored.
+    A suspect that journals something is none any more. Raises what the database raises: then nothing of the batch is
+    known to be stored.
     """
     batch = Batch(db.dialect)
     for lease, write in writes:
         batch.add(lease, write)
     receipts = Receipts(db.dialect, [lease for lease, _ in writes])
+    # Whoever ends is cleared by that.
+    cleared = {lease.run_id: lease for lease, write in writes if _is_cleared(lease, write)}
     try:
-        at_once = batch.is_plain and db.dialect.has_writing_ctes and not clears_suspicion
+        at_once = batch.is_plain and db.dialect.has_writing_ctes and not cleared
         if not (at_once and _is_written_at_once(db, batch, receipts)):
             with db.transaction():
-                _write_in_turn(db, batch, receipts, clears_suspicion)
+                _write_in_turn(db, batch, receipts, cleared)
         _find_lost(db, writes, receipts)
     except BaseException:
         for _, write in writes:
@@ -49,9 +50,16 @@ def write_batch(
                 # Written again, all else of it comes out the same.
                 write.log.is_in_doubt = True
         raise
+    for run_id, lease in cleared.items():
+        lease.is_suspect = not receipts.by_run[run_id].is_held
     for lease, write in writes:
         receipts.leave_to_the_sweep(lease.run_id, write.outcome)
     return receipts.by_run
+
+
+def _is_cleared(lease: Lease, write: Write) -> bool:
+    """Whether a suspect journals something new, and goes on. Whoever ends is cleared by that."""
+    return lease.is_suspect and bool(write.entries) and write.outcome is None
 
 
 def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
@@ -100,7 +108,7 @@ def _together(rows: Rows | Written) -> str:
     return f"[{','.join(rows)}]" if isinstance(rows[0], str) else as_json(rows)
 
 
-def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, clears_suspicion: bool) -> None:
+def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[UUID]) -> None:
     d = db.dialect
     fenced = db.rows(commits.fence(d), claims=_together(batch.claims))
     for run_id, _, cancelling, pausing in fenced:
@@ -116,8 +124,7 @@ def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, clears_suspic
     send(commits.forget_entries(d), forgotten=batch.forgotten)
     send(commits.insert_entries(d), entries=batch.entries)
     send(commits.upsert_payloads(d), payloads=batch.payloads + _merged_notes(db, batch.notes))
-    if clears_suspicion:
-        db.rows(commits.with_held(d, commits.clear_suspicion()), held=held)
+    send(commits.clear_suspicion(d), cleared=[{"id": d.key(run_id)} for run_id in cleared])
     send(commits.consume_events(d), consumed=batch.consumed)
     send(commits.answer_events(d), answers=batch.answers)
     _start_children(d, send, batch, receipts)

@@ -13,7 +13,7 @@ from ..core.clock import DatabaseClock
 from ..core.limits import Bounds
 from ..queues.base import Queue
 from ..queues.ready import Ready
-from .claiming import Claim, Claimant, read_claims
+from .claiming import Claim, Claimant, read_claims, suspected
 from .database import Database, Row, as_json
 from .sql import limits as sql
 
@@ -58,7 +58,8 @@ def claim_limited(
         # The same keys again, and those that this has queued: else keys that something always comes due beside starve.
         walk.after = began_after
         keys = walk.next(db)
-    return _claim(db, who, keys, limit, lease, time, suspect, ends=walk.ends)
+    claims = _claim(db, who, keys, limit, lease, time, suspect, ends=walk.ends)
+    return suspected(claims) if suspect else claims
 
 
 def claim_hinted(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:

@@ -41,10 +41,11 @@ def stop(db: Database, worker_id: UUID) -> None:
     db.rows(sql.stop(db.dialect), id=db.dialect.key(worker_id))
 
 
-def has_suspects(db: Database, queues: Sequence[str], workflows: Sequence[str]) -> bool:
-    """Whether a suspect waits in these queues that is of one of these workflows."""
+def count_suspects(db: Database, queues: Sequence[str], workflows: Sequence[str], limit: int) -> int:
+    """How many suspects of these workflows wait in these queues, up to ``limit``."""
     d = db.dialect
-    return bool(db.rows(sql.any_suspect(d), queues=d.list(queues), workflows=d.list(workflows)))
+    counted = db.rows(sql.count_suspects(d), queues=d.list(queues), workflows=d.list(workflows), limit=limit)
+    return sum(row[0] for row in counted)
 
 
 def first_startable(db: Database, queue: str, limit: int, *, without: Iterable[str] = ()) -> list[Ready]:

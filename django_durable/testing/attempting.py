@@ -38,7 +38,6 @@ class Turn:
 
     worker_id: UUID
     claim: Claim
-    is_suspect: bool
 
 
 def next_turn(db: Database, known: tuple[str, ...]) -> Turn | None:
@@ -48,13 +47,13 @@ def next_turn(db: Database, known: tuple[str, ...]) -> Turn | None:
         return None
     who, walk = narrowed(Claimant(uuid7(), queues, known, limits()), held(db)), KeyWalk()
     if claims := claim_next(db, who, 1, lease=LEASE_SECONDS, time=DatabaseClock()):
-        return Turn(who.id, claims[0], is_suspect=False)
+        return Turn(who.id, claims[0])
     if claims := claim_limited(db, who, 1, walk, lease=LEASE_SECONDS, time=DatabaseClock()):
-        return Turn(who.id, claims[0], is_suspect=False)
+        return Turn(who.id, claims[0])
     if claims := claim_suspect(db, who, lease=LEASE_SECONDS, time=DatabaseClock()):
-        return Turn(who.id, claims[0], is_suspect=True)
+        return Turn(who.id, claims[0])
     if claims := claim_limited(db, who, 1, walk, lease=LEASE_SECONDS, time=DatabaseClock(), suspect=True):
-        return Turn(who.id, claims[0], is_suspect=True)
+        return Turn(who.id, claims[0])
     return None
 
 
@@ -81,7 +80,7 @@ def work(db: Database, turn: Turn) -> None:
 
 def _attempt(db: Database, turn: Turn) -> Fate:
     claim, workflow = turn.claim, get_workflow(turn.claim.workflow)
-    with AttemptCommit(db, claim, is_suspect=turn.is_suspect) as commit:
+    with AttemptCommit(db, claim) as commit:
         for send in announcing.started(workflow, claim):
             send()
         # The loop of async_to_sync sends what blocks, and all SQL, back to this thread.

@@ -27,12 +27,11 @@ from .savepoints import Savepoints
 class AttemptCommit:
     """The commits of one attempt. ``fate`` says how it fared; once it is not alive, nothing more is written."""
 
-    def __init__(self, db: Database, claim: Claim, *, is_suspect: bool) -> None:
+    def __init__(self, db: Database, claim: Claim) -> None:
         self.fate = Fate.ALIVE
         self.is_stepwise = bool(active())
         self._db = db
         self._claim = claim
-        self._is_suspect = is_suspect
         self._savepoints = Savepoints()
 
     def __enter__(self) -> AttemptCommit:
@@ -101,7 +100,7 @@ class AttemptCommit:
 
     def _store(self, lease: Lease, write: Write) -> Receipt:
         with self._db.transaction():
-            receipt = write_batch(self._db, [(lease, write)], clears_suspicion=self._is_suspect)[lease.run_id]
+            receipt = write_batch(self._db, [(lease, write)])[lease.run_id]
         if not receipt.is_held and not receipt.is_lost:
             raise RuntimeError(f"Another transaction holds the row of run {lease.run_id}: end it first.")
         return receipt

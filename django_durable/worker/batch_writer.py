@@ -30,11 +30,10 @@ sent was never answered, and it would have given up the lease."""
 class BatchWriter:
     """Used by one thread at a time."""
 
-    def __init__(self, db: PrivateDatabase, after: After, in_doubt: InDoubt, *, clears_suspicion: bool) -> None:
+    def __init__(self, db: PrivateDatabase, after: After, in_doubt: InDoubt) -> None:
         self._db = db
         self._after = after
         self._in_doubt = in_doubt
-        self._clears_suspicion = clears_suspicion
 
     def commit(self, batch: Sequence[Submission]) -> None:
         """Settle all of the batch, each run in it once, but for those whose row somebody holds; never raises."""
@@ -69,8 +68,7 @@ class BatchWriter:
         return ours
 
     def _write(self, batch: Sequence[Submission]) -> None:
-        writes = [(one.lease, one.write) for one in batch]
-        receipts = write_batch(self._db, writes, clears_suspicion=self._clears_suspicion)
+        receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
         done = [(one, receipts[one.lease.run_id]) for one in batch]
         done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]
         # All of them first: the commit has happened, whatever becomes of what comes after it.

@@ -24,7 +24,6 @@ from ..store.claiming import (
     claim_ids,
     claim_next,
     claim_oldest,
-    claim_suspect,
     hand_back,
     look_ahead,
     seconds_to_next_due,
@@ -63,7 +62,6 @@ class Claimer:
         limit: int,
         start: Callable[[Sequence[Claim]], None],
         *,
-        is_isolated: bool = False,
         longest_wait: float = 60.0,
     ) -> None:
         self._db = db
@@ -73,7 +71,6 @@ class Claimer:
         self._slots = slots
         self._limit = limit
         self._start = start
-        self._is_isolated = is_isolated
         self._longest_wait = longest_wait
         self._time = DatabaseClock()
         self._next_look = 0.0
@@ -142,18 +139,22 @@ class Claimer:
     def tick(self) -> int:
         """One look for work; how many runs were claimed."""
         self._hand_back()
-        free = self._slots.wait_for_room(durable_settings().POLL_SECONDS)
+        free = self._wait_for_room()
         if free <= 0:
             return 0
-        if 0 < free < self._limit // 4:
-            free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 4)
         self._keep_pace()
         if self._is_asked:
             self._is_asked = False
             self._next_look = 0.0
-        count = self._claim_suspect() if self._is_isolated else self._claim(free)
+        count = self._claim(free)
         self._set_pace(count, free)
         return count
+
+    def _wait_for_room(self) -> int:
+        free = self._slots.wait_for_room(durable_settings().POLL_SECONDS)
+        if 0 < free < self._limit // 4:
+            free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 4)
+        return free
 
     def _set_pace(self, count: int, free: int) -> None:
         """Where runs come one by one, and quickly, they are claimed by the batch: each claim is a commit."""
@@ -305,14 +306,3 @@ class Claimer:
             return settings.POLL_SECONDS * random.uniform(0.95, 1.0)
         sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.1)
         return sweep if due_in is None else min(sweep, max(due_in, HELD_SECONDS))
-
-    def _claim_suspect(self) -> int:
-        settings = durable_settings()
-        lease = settings.LEASE_SECONDS
-        claims = self._take(lambda: claim_suspect(self._db, self._who, lease=lease, time=self._time)) or self._take(
-            lambda: claim_limited(self._db, self._who, 1, self._keys, lease=lease, time=self._time, suspect=True)
-        )
-        if not claims:
-            self._note_idle()
-            self._stop.wait(min(settings.POLL_SECONDS, 0.5))
-        return len(claims)

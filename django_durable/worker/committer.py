@@ -50,12 +50,10 @@ class Committer:
         db: PrivateDatabase,
         after: After,
         in_doubt: InDoubt = lambda lease, write: None,
-        *,
-        clears_suspicion: bool = False,
     ) -> None:
         self._db = db
         self._after = after
-        self._writer = BatchWriter(db, after, in_doubt, clears_suspicion=clears_suspicion)
+        self._writer = BatchWriter(db, after, in_doubt)
         self._mutex = threading.Lock()
         self._waiting: list[Submission] = []
         self._held = HeldRows()

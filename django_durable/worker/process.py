@@ -30,9 +30,15 @@ from .loops.base import LoopRunner
 from .loops.maintenance import BATCH, maintenance
 from .pools import LoopPool, Outcomes, ThreadPool
 from .slots import Slots
+from .suspects import SuspectClaimer
 
 logger = logging.getLogger("django_durable.worker")
 
+LOOK_SECONDS = 0.05
+"""How often a process that ends when there is nothing to do looks whether there is."""
+LINGER_SECONDS, SHORT_LINGER_SECONDS = 30.0, 2.0
+"""How long an isolated process waits for another suspect: where one process died others do, and to start it again
+takes as long as the project takes to be imported. Short in a worker that is to end by itself."""
 FLUSH_SECONDS = 3.0
 """How long a process that ends goes on telling of its commits."""
 
@@ -49,6 +55,11 @@ class WorkerOptions:
     loops: bool = True
     isolated: bool = False
     health_file: Path | None = None
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether only an order to drain ends the worker."""
+        return not self.burst and self.max_seconds is None and self.max_runs is None
 
 
 class WorkerProcess:
@@ -70,24 +81,19 @@ class WorkerProcess:
         self._who = Claimant(worker_id, options.queues, tuple(workflows()), limits())
         self._db = PrivateDatabase()
         self._aftermath = Aftermath(self._queue, self._slots)
-        self._committer = Committer(
-            PrivateDatabase(),
-            self._aftermath.committed,
-            self._aftermath.in_doubt,
-            clears_suspicion=options.isolated,
-        )
+        self._committer = Committer(PrivateDatabase(), self._aftermath.committed, self._aftermath.in_doubt)
         self._outcomes = Outcomes(self._committer, self._ending, self._ended)
         self._threads = ThreadPool(self._limit, self._outcomes)
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
-        self._claimer = Claimer(
+        claimer = SuspectClaimer if options.isolated else Claimer
+        self._claimer = claimer(
             PrivateDatabase(),
             self._queue,
             self._who,
             self._slots,
             self._limit,
             self._start,
-            is_isolated=options.isolated,
             longest_wait=0.05 if options.burst else 60.0,
         )
         self._loops = LoopRunner(PrivateDatabase(), [], BATCH)
@@ -157,7 +163,8 @@ class WorkerProcess:
         options = self.options
         ends = None if options.max_seconds is None else clock.monotonic() + options.max_seconds
         quiet = finished = 0
-        while not self._draining.wait(0.05 if options.burst or options.isolated else 0.5):
+        longest_quiet = self._looks_until_quiet()
+        while not self._draining.wait(LOOK_SECONDS if options.burst or options.isolated else 0.5):
             if ends is not None and clock.monotonic() >= ends:
                 break
             if options.max_runs is not None and self._slots.finished >= options.max_runs:
@@ -169,11 +176,17 @@ class WorkerProcess:
                     if options.burst:
                         # A look that was under way may not have seen what the last run woke.
                         self._claimer.look_again()
-                if quiet >= (3 if options.burst else 40):
+                if quiet >= longest_quiet:
                     break
         else:
             return  # Told to drain.
         self.is_done = True
+
+    def _looks_until_quiet(self) -> float:
+        """After how many looks at an idle process, in a row, its work is done."""
+        if self.options.burst:
+            return 3
+        return (LINGER_SECONDS if self.options.is_endless else SHORT_LINGER_SECONDS) / LOOK_SECONDS
 
     def _is_idle(self) -> bool:
         return self._slots.used == 0 and self._aftermath.is_idle and self._claimer.is_idle.is_set()

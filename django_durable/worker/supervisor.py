@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import selectors
 import signal
 import threading
@@ -30,6 +31,9 @@ QUICK_DEATH_SECONDS = 5.0
 LONGEST_RESTART_PAUSE = 30.0
 DEATH_SECONDS = 2.0
 """How long we wait to see that a child is dead that was killed."""
+FEWEST_ISOLATED = 2
+"""Isolated processes that there may be side by side at least: one may be at a step that takes long, or die."""
+SUSPECTS = re.compile(rb"suspects (\d+)")
 
 
 class Supervisor:
@@ -44,7 +48,9 @@ class Supervisor:
         self._stopping = False
         self._deaths: dict[int | None, int] = {}
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
-        self._wants_isolated = False
+        self._most_isolated = max(processes, FEWEST_ISOLATED)
+        self._suspects = 0
+        """How many wait for a process of their own, as far as anybody has told."""
         self._db = PrivateDatabase()
         self._reload = threading.Event()
         self._selector = selectors.DefaultSelector()
@@ -59,7 +65,7 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         try:
-            while self._children or self._start_at or self._wants_isolated:
+            while self._children or self._start_at or self._suspects:
                 self._start_due()
                 self._listen()
                 self._heed_signals()
@@ -105,7 +111,7 @@ class Supervisor:
             self._stopping = True
             logger.info("draining: %s", signal.Signals(self._signals[0]).name)
         self._start_at.clear()
-        self._wants_isolated = False
+        self._suspects = 0
         self._drain_all()
 
     # --- children ------------------------------------------------------------------------------
@@ -118,10 +124,15 @@ class Supervisor:
                 return
             del self._start_at[place]
             self._start(place)
-        if self._wants_isolated and not self._signals:
-            self._wants_isolated = False
-            if not any(child.place is None for child in self._children):
-                self._start(None)
+        self._start_isolated()
+
+    def _start_isolated(self) -> None:
+        wanted, self._suspects = min(self._suspects, self._most_isolated), 0
+        there = sum(child.place is None for child in self._children)
+        for _ in range(wanted - there):
+            if self._signals:
+                return
+            self._start(None)
 
     def _start(self, place: int | None) -> None:
         self._is_spawning = True
@@ -146,8 +157,8 @@ class Supervisor:
             words = os.read(key.fd, 1024)
             if not words:
                 self._selector.unregister(key.fd)
-            elif b"suspects" in words and not self._stopping:
-                self._wants_isolated = True
+            elif not self._stopping:
+                self._suspects = max([self._suspects, *map(int, SUSPECTS.findall(words))])
 
     def _bury(self) -> None:
         for child in [child for child in self._children if child.process.poll() is not None]:
@@ -193,7 +204,8 @@ class Supervisor:
                 )
                 tell_of_taken(taken)
                 ready = recovery.startable(taken)
-                self._wants_isolated |= not self._stopping and any(run.suspect for run in taken)
+                if not self._stopping:
+                    self._suspects += sum(run.suspect for run in taken)
             current_queue().push(ready)
             workers.stop(self._db, child.id)
         except Error as error:

@@ -390,7 +390,7 @@ class StoreMachine(RuleBasedStateMachine):
             one.claim.journal.add(entry)
         write = Write({entry.path: entry for entry in entries}, outcome=outcome, **more)
         writes = [(one.claim.lease, write)]
-        receipt = write_batch(self.db, writes, clears_suspicion=one.is_isolated and outcome is None)[one.run.id]
+        receipt = write_batch(self.db, writes)[one.run.id]
         assert (receipt.is_held, receipt.is_lost) == (one.is_current, not one.is_current)
         if receipt.is_held:
             assert (receipt.cancelling, receipt.pausing) == (one.run.is_cancelling, one.run.comes_to_rest)

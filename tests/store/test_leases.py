@@ -207,13 +207,24 @@ def test_a_suspect_whose_process_lives_is_not_guilty(db: PrivateDatabase):
     assert (taken.status, fresh(run).crashes, fresh(run).suspect) == (Status.QUEUED, 2, True)
 
 
-@pytest.mark.parametrize("clears", [True, False])
-def test_a_newly_journaled_step_clears_a_suspect(db: PrivateDatabase, clears: bool):
+@pytest.mark.parametrize("is_step", [True, False], ids=["step", "progress"])
+def test_a_newly_journaled_step_clears_a_suspect(db: PrivateDatabase, is_step: bool):
     make_run(suspect=True, crashes=2)
     [alone] = claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock())
-    write_batch(db, [(alone.lease, Write(entries(step_entry())))], clears_suspicion=clears)
+    write_batch(db, [(alone.lease, Write(entries(step_entry())) if is_step else Write(progress="1"))])
     run = fresh(alone.run_id)
-    assert (run.suspect, run.crashes) == ((False, 0) if clears else (True, 2))
+    assert (run.suspect, run.crashes) == ((False, 0) if is_step else (True, 2))
+    assert alone.lease.is_suspect is not is_step
+    assert write_batch(db, [(alone.lease, Write(outcome=Completed("1")))])[alone.run_id].status == Status.SUCCEEDED
+    assert not fresh(alone.run_id).suspect
+
+
+def test_a_lost_claim_clears_nobody(db: PrivateDatabase):
+    make_run(suspect=True, crashes=2)
+    [alone] = claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock())
+    Run.objects.filter(pk=alone.run_id).update(lease_token=uuid4())
+    write_batch(db, [(alone.lease, Write(entries(step_entry())))])
+    assert fresh(alone.run_id).suspect and alone.lease.is_suspect
 
 
 def test_reaping_takes_no_more_than_its_limit(db: PrivateDatabase):

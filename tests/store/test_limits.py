@@ -62,6 +62,14 @@ def take(db: Database, limit: int = 10, maximum: int | None = 1, **more: Any) ->
     return claim_limited(db, limiter(maximum), limit, KeyWalk(), lease=LEASE, time=DatabaseClock(), **more)
 
 
+def test_a_suspect_with_a_limit_is_cleared_by_what_it_journals(db: PrivateDatabase):
+    run = limited(suspect=True, crashes=2)
+    [alone] = take(db, 1, suspect=True)
+    write_batch(db, [(alone.lease, Write(entries(sleep_entry(seconds=60))))])
+    run.refresh_from_db()
+    assert (run.suspect, run.crashes, alone.lease.is_suspect) == (False, 0, False)
+
+
 def ids_of(claims: Sequence[Claim]) -> set[UUID]:
     return {claim.run_id for claim in claims}
 

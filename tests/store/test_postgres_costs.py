@@ -202,7 +202,7 @@ PLANS: dict[str, tuple[Callable[[Database], object], set[str]]] = {
         {"django_durable_run_pkey"},
     ),
     "claim a suspect": (lambda db: claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock()), set()),
-    "is any suspect": (lambda db: workers.has_suspects(db, ["default"], [WORKFLOW]), set()),
+    "suspects": (lambda db: workers.count_suspects(db, ["default"], [WORKFLOW], 100), set()),
     "refill": (lambda db: workers.first_startable(db, "default", 100), {"durable_run_ready"}),
     "promote": (lambda db: recovery.promote(db, 10), {"durable_run_due"}),
     "reap": (lambda db: recovery.reap(db, 10, lease=LEASE, max_crashes=3), {"durable_run_leased"}),
@@ -422,9 +422,11 @@ def test_a_batch_finds_its_runs_by_their_keys(explaining: Explaining):
         "answer": commits.with_held(d, commits.answer_events(d)),
         "children": commits.with_held(d, commits.insert_children(d)),
         "cancelled children": commits.with_held(d, commits.cancel_children(d)),
-        "clear": commits.with_held(d, commits.clear_suspicion()),
+        "clear": commits.with_held(d, commits.clear_suspicion(d)),
     }
-    empty = dict.fromkeys(("claims", "held", "leaving", "suspending", "children", "consumed", "answers"), "[]")
+    empty = dict.fromkeys(
+        ("claims", "held", "cleared", "leaving", "suspending", "children", "consumed", "answers"), "[]"
+    )
     empty |= {"id": str(uuid4()), "map": "each"}
     for name, sql in parts.items():
         explaining.plans.clear()

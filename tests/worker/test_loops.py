@@ -250,9 +250,9 @@ def test_refill_asks_nobody_where_there_is_no_list(db: PrivateDatabase, queue: H
     assert queue.ids == []
 
 
-def test_isolate_tells_of_a_suspect(db: PrivateDatabase) -> None:
-    told: list[str] = []
-    isolate = Isolate(db, ["default"], lambda: told.append("suspects"))
+def test_isolate_tells_how_many_suspects_wait(db: PrivateDatabase) -> None:
+    told: list[int] = []
+    isolate = Isolate(db, ["default"], told.append)
     make_run(workflow="app.doubling")
     # For these, the process that the supervisor starts would find nothing to do, and be started for ever.
     make_run(workflow="app.doubling", suspect=True, queue="elsewhere")
@@ -261,7 +261,9 @@ def test_isolate_tells_of_a_suspect(db: PrivateDatabase) -> None:
     assert told == []
     make_run(workflow="app.doubling", suspect=True)
     isolate.tick()
-    assert told == ["suspects"]
+    make_run(workflow="app.doubling", suspect=True)
+    isolate.tick()
+    assert told == [1, 2]
 
 
 @pytest.mark.behaviour("RUN-11b")

@@ -92,7 +92,7 @@ def test_what_a_dead_child_held_goes_on(
     supervisor._take_over(child)
     run = fresh(held)
     assert (run.status, run.suspect, run.crashes, run.lease_token) == ("queued", is_suspect, 0, None)
-    assert supervisor._wants_isolated is is_suspect
+    assert supervisor._suspects == is_suspect
     assert fresh(others.run_id).status == "running"
     assert WorkerRow.objects.get(pk=child.id).stopped_at is not None
 
@@ -201,7 +201,7 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(subprocess, "Popen", started)
     supervisor = Supervisor(["never started"], 3)
-    supervisor._wants_isolated = True
+    supervisor._suspects = 1
     supervisor._start_due()
     assert [(one["loops"], one["isolated"]) for one in told] == [
         (True, False),
@@ -212,6 +212,33 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
     for child in supervisor._children:
         os.close(child.orders)
         os.close(child.reports)
+
+
+@pytest.mark.parametrize(
+    ("processes", "words", "started"),
+    [
+        (1, b"suspects 1\n", 1),
+        (1, b"suspects 9\n", 2),
+        (4, b"suspects 9\n", 4),
+        (4, b"suspects 1\nsuspects 3\n", 3),
+        (4, b"suspects \n", 0),
+    ],
+)
+def test_many_suspects_get_several_processes(processes: int, words: bytes, started: int) -> None:
+    supervisor = Supervisor(["never started"], processes)
+    supervisor._start_at.clear()
+    reports, told = os.pipe()
+    supervisor._selector.register(reports, selectors.EVENT_READ)
+    os.write(told, words)
+    supervisor._listen()
+    spawned = spawning(supervisor, lambda fake: None)
+    supervisor._start_due()
+    assert [fake.child.place for fake in spawned] == [None] * started
+    supervisor._suspects = 2
+    supervisor._start_due()
+    assert len(spawned) == max(started, 2), "as many as are wanted, with those that are there"
+    for end in (reports, told):
+        os.close(end)
 
 
 # --- signals -----------------------------------------------------------------------------------
@@ -295,7 +322,7 @@ def test_a_signal_during_a_spawn_drains_that_child_and_no_other_is_spawned(proce
 @pytest.mark.usefixtures("own_signals")
 def test_a_signal_during_the_spawn_of_the_isolated_child_drains_it_and_the_others() -> None:
     supervisor = Supervisor(["never started"], 1)
-    supervisor._wants_isolated = True
+    supervisor._suspects = 1
     spawned = spawning(supervisor, lambda fake: terminate() if fake.child.place is None else None)
     supervisor.run()
     assert [(fake.child.place, fake.returncode) for fake in spawned] == [(0, DRAINED), (None, DRAINED)]
@@ -313,7 +340,7 @@ def test_a_signal_before_the_first_spawn_leaves_nobody_to_start() -> None:
 
     supervisor = Supervisor(["never started"], 2)
     supervisor._start_at = Interrupted(supervisor._start_at)
-    supervisor._wants_isolated = True
+    supervisor._suspects = 1
     spawned = spawning(supervisor, lambda fake: None)
     supervisor.run()
     assert spawned == []

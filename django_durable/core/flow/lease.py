@@ -24,6 +24,8 @@ class Lease:
     cancel_requested: bool = False
     pause_requested: bool = False
     release_requested: bool = False
+    is_suspect: bool = False
+    """Whether the run is worked on alone since it may have killed a process: until it journals something new."""
 
     @property
     def is_over(self) -> bool:

@@ -28,6 +28,7 @@ ENTRY = {
     "awaits": "text",
     "undo": "boolean",
 }
+CLEARED = {"id": "uuid"}
 FORGOTTEN = {"run_id": "uuid", "path": "text"}
 LOGGED = {
     "run_id": "uuid",
@@ -232,11 +233,12 @@ def suspend(d: Dialect) -> str:
         RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority"""
 
 
-def clear_suspicion() -> str:
-    """A newly journaled step clears the run that made it; only an isolated process says this."""
-    return (
-        "UPDATE django_durable_run AS r SET suspect = (1 = 0), crashes = 0 FROM held h WHERE r.id = h.id AND r.suspect"
-    )
+def clear_suspicion(d: Dialect) -> str:
+    """A newly journaled step clears the run that made it."""
+    return f"""
+        UPDATE django_durable_run AS r SET suspect = (1 = 0), crashes = 0
+        FROM {d.recordset("cleared", "c", CLEARED)} JOIN held h ON h.id = c.id
+        WHERE r.id = h.id AND r.suspect"""
 
 
 def write_at_once(d: Dialect, given: Collection[str]) -> str:

@@ -33,11 +33,13 @@ def known_workflows(d: Dialect) -> str:
         WHERE stopped_at IS NULL AND heartbeat_at > {d.later("-(%(silence)s)")}"""
 
 
-def any_suspect(d: Dialect) -> str:
+def count_suspects(d: Dialect) -> str:
     """Of those that ``claim_suspect`` would take: a process for any other would find nothing to do."""
     return f"""
-        SELECT 1 FROM django_durable_run
-        WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")} LIMIT 1"""
+        SELECT count(*) FROM (
+            SELECT 1 FROM django_durable_run
+            WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")}
+            LIMIT %(limit)s) AS found"""
 
 
 def window(d: Dialect) -> str:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from ...conf import durable_settings
 from ...store.database import Database
 from ...store.holding import NOTHING, Held
-from ...store.workers import has_suspects
+from ...store.workers import count_suspects
 from ...workflows.registry import workflows
+
+MOST = 100
+"""More are not counted: no supervisor starts so many processes."""
 
 
 class Isolate:
-    """Tells the supervisor that a suspect waits; it starts a process that works on nothing else.
+    """Tells the supervisor how many suspects wait; it starts processes that work on nothing else.
 
     Whoever takes a lease away tells of it at once: this is for suspects that were left over.
     """
@@ -21,7 +24,7 @@ class Isolate:
         self,
         db: Database,
         queues: Sequence[str],
-        tell: Callable[[], None],
+        tell: Callable[[int], None],
         held: Callable[[], Held] = lambda: NOTHING,
     ) -> None:
         self._db = db
@@ -37,6 +40,7 @@ class Isolate:
         # For what is held the process that is started would find nothing to do, and be started for ever.
         held = self._held()
         queues = [name for name in self._queues if name not in held.queues]
-        if has_suspects(self._db, queues, [name for name in workflows() if name not in held.workflows]):
-            self._tell()
+        known = [name for name in workflows() if name not in held.workflows]
+        if count := count_suspects(self._db, queues, known, MOST):
+            self._tell(count)
         return 0

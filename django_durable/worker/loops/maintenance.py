@@ -33,8 +33,8 @@ def maintenance(
 ) -> list[Loop]:
     """All loops of one process. ``tell`` speaks to the supervisor, ``held`` says what is held."""
 
-    def tell_of_suspects() -> None:
-        tell("suspects")
+    def tell_of_suspects(count: int) -> None:
+        tell(f"suspects {count}")
 
     code = Synchronise()
     loops: list[Loop] = [

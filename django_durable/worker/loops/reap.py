@@ -21,13 +21,13 @@ BATCH = 1000
 
 
 class Reap:
-    """Takes lapsed leases away, and tells the supervisor where a run is now suspected of killing its process.
+    """Takes lapsed leases away, and tells the supervisor how many runs are now suspected of killing their process.
 
     On SQLite a live holder may have waited for the one write lock: there a lease is taken only if it was seen
     lapsed, under the same token, at least a heartbeat ago.
     """
 
-    def __init__(self, db: Database, queue: Queue, tell: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, db: Database, queue: Queue, tell: Callable[[int], None] = lambda count: None) -> None:
         self._db = db
         self._queue = queue
         self._tell = tell
@@ -58,8 +58,8 @@ class Reap:
         )
         tell_of_taken(taken)
         self._queue.push(recovery.startable(taken))
-        if any(run.suspect and run.status == Status.QUEUED for run in taken):
-            self._tell()
+        if suspects := sum(run.suspect and run.status == Status.QUEUED for run in taken):
+            self._tell(suspects)
         return len(taken)
 
 
