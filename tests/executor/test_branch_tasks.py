@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from asgiref.sync import ThreadSensitiveContext
 
+from django_durable.core import clock
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.flow.branches import Branch, Branches
 from django_durable.core.flow.flow import Flow
 from django_durable.core.journal.journal import Write
-from django_durable.core.journal.outcomes import Released
+from django_durable.core.journal.outcomes import Lost, Paused, Released
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds.loops import Break
 from django_durable.core.unwinding import Unwind
@@ -94,6 +96,54 @@ def test_a_run_that_is_drained_does_not_wait_for_a_branch_whose_task_had_no_turn
 
     work(main)
     assert isinstance(flow.outcome, Released)
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["beside", "nested"])
+@pytest.mark.parametrize("kind", ["join", "race"])
+@pytest.mark.parametrize(
+    ("ask", "outcome", "is_done"),
+    [
+        (lambda flow: setattr(flow.lease, "release_requested", True), Released, True),
+        (lambda flow: setattr(flow.lease, "pause_requested", True), Paused, True),
+        (lambda flow: setattr(flow.lease, "ends", clock.monotonic() + 0.5), Released, False),
+        (lambda flow: flow.lease.lose(), Lost, False),
+    ],
+    ids=["drained", "paused", "lease is ending", "lost"],
+)
+def test_a_drain_lets_the_steps_of_other_branches_come_to_their_ends(
+    ask: Any, outcome: type, is_done: bool, kind: str, is_nested: bool
+) -> None:
+    commit = MemoryCommit()
+    flow = new_flow(commit)
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    async def inner(ctx: AsyncContext) -> Any:
+        return await ctx.step("slow", slow)
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await ctx.race("inside", {"only": inner}) if is_nested else await inner(ctx)
+
+    async def other(ctx: AsyncContext) -> None:
+        await began.wait()
+        ask(flow)
+        # After whatever the end of this branch does to the other one.
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: getattr(ctx, kind)("at", {"slow": branch, "other": other}), commit, flow)
+
+    flow.run = replace(flow.run, lease_margin=1.0)
+    work(main)
+    assert isinstance(flow.outcome, outcome)
+    done = {path for path, entry in commit.entries.items() if entry.status == EntryStatus.SUCCEEDED}
+    assert ("at/slow/inside/only/slow" if is_nested else "at/slow/slow") in done if is_done else not done
 
 
 def test_a_worker_that_cancels_right_after_the_branches_were_spawned_gets_the_attempt_s_end() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from ..journal.fan_out import may_go_on
 from ..journal.journal import Entry
-from ..journal.outcomes import Paused, Stopped, Suspended, together
+from ..journal.outcomes import Outcome, Paused, Released, Stopped, Suspended, together
 from ..journal.states import TERMINAL, Kind
 from .effects import Answer, AwaitBranch, Decisions, Effect, Ended, Performed, Persist, Refresh, Returned, Spawn, Stop
 from .flow import Flow
@@ -242,13 +242,20 @@ class Branches:
             absorb(self._flow, branch.part)
             settle(self._flow, branch.part, branch.performed)
         except BaseException:
-            # A pause lets steps that are under way come to their ends; everything else interrupts what it can.
-            if isinstance(branch.part.outcome, Paused):
+            # A pause or a drain lets steps that are under way come to their ends: every branch meets it at its next
+            # call. Everything else interrupts what it can.
+            if self._is_patient(branch.part.outcome):
                 self._close()
             else:
                 yield from self._stop(at_once=True)
             yield from self.take_over()
             raise
+
+    def _is_patient(self, outcome: Outcome | None) -> bool:
+        if isinstance(outcome, Released):
+            # Where the lease is about to end, so is the time that a step may take.
+            return not self._flow.lease.ends_within(self._flow.run.lease_margin)
+        return isinstance(outcome, Paused)
 
     def take_over(self) -> Decisions[None]:
         """Take over what the others have done, once those that are running have ended."""
