@@ -493,3 +493,15 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
     assert JournalEntry.objects.count() == 16 * 20
     wait_until(lambda: not committer._is_led, message="the last leader to step down")
     assert not committer._waiting and not committer._held
+
+
+def test_what_follows_a_commit_that_was_made_elsewhere_cannot_fail_it(
+    db: PrivateDatabase, lease: Callable[[], Lease], caplog: pytest.LogCaptureFixture
+) -> None:
+    def after(*_: Any) -> None:
+        raise OperationalError("gone")
+
+    committer = Committer(db, after)
+    committer.noted(lease(), a_step(), Receipt(is_held=True))
+    assert "what follows a commit failed" in caplog.text
+    committer.close()
