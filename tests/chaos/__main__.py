@@ -1,8 +1,9 @@
-"""Chaos: `python -m tests.chaos --duration 60 --seed N [--workers 3] [--keep]`.
+"""Chaos: `python -m tests.chaos --duration 60 --seed N [--workers 3] [--old 0] [--keep]`.
 
 Workers and a client speak to PostgreSQL and Redis through proxies, a nemesis hits all of them, and in the end, when
-everything is healed and every run is over, the checker looks at what is left. A long one goes in rounds. The last line
-is a JSON object; exit status 0 only where every goal holds.
+everything is healed and every run is over, the checker looks at what is left. A long one goes in rounds. With `--old`
+some of the workers, and a second client, are of the released version, on the tables of this checkout. The last line is
+a JSON object; exit status 0 only where every goal holds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUND_SECONDS = 300.0
 RATE = 48.0
 """Runs a second that the client starts while nothing is in its way."""
 
-NO_LOGS = shutil.ignore_patterns("postgres", "redis", "binaries", "runtime", "died-*")
+NO_LOGS = shutil.ignore_patterns("postgres", "redis", "binaries", "runtime", "released", "died-*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tests.chaos import report
         from tests.chaos.rounds import play
 
-        totals = report.Totals(options.seed)
+        totals = report.Totals(options.seed, options.old)
         rounds = max(1, round(options.duration / ROUND_SECONDS))
         for number in range(rounds):
             seed = f"{options.seed}-{number}"
@@ -55,6 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, default=60.0, help="seconds of faults (default 60)")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)))
     parser.add_argument("--workers", type=int, default=3, help="supervisors (default 3)")
+    parser.add_argument("--old", type=int, default=0, help="so many of them run the released version (default 0)")
     parser.add_argument("--rate", type=float, default=RATE, help=f"runs a second (default {RATE:g})")
     parser.add_argument("--keep", action="store_true", help="keep the logs also where nothing is wrong")
     return parser.parse_args(arguments)

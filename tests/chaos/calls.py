@@ -25,7 +25,8 @@ class Call:
     """One call of the client's. Made, it is logged as about to be made; ``runs`` are its runs' ids by tag, as soon as
     they are known."""
 
-    _numbers = count()
+    # Of several clients one log tells.
+    _numbers = count(os.getpid() << 32)
 
     def __init__(self, verb: str, tags: Sequence[str] = (), runs: dict[str, str] | None = None, key: str | None = None):
         self.number = next(self._numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from tests.app.models import Counter
 from tests.chaos.calls import said_by_client
 from tests.chaos.evidence import EntryRow, Evidence, Fault, RunRow
 from tests.chaos.history import changes, writings
+from tests.chaos.released.unpacking import VERSION
+from tests.chaos.unknown import ended_unknown
 from tests.chaos.witness import witnessed
 from tests.invariants import violated
 
 COUNTER, WORKFLOWS = "chaos ", "chaos."
 
 
-def collect(folder: Path, faults: list[Fault], *, settled: float = 0.0) -> Evidence:
-    """All of it, once nobody works any more. ``settled`` as in `tests.invariants`."""
+def collect(folder: Path, faults: list[Fault], old_logs: Sequence[Path] = (), *, settled: float = 0.0) -> Evidence:
+    """All of it, once nobody works any more. ``old_logs``: those of the workers of the released version; ``settled`` as
+    in `tests.invariants`."""
     return Evidence(
         runs=_runs(),
         entries=_entries(),
@@ -32,6 +36,8 @@ def collect(folder: Path, faults: list[Fault], *, settled: float = 0.0) -> Evide
         said=said_by_client(folder / "client"),
         faults=faults,
         workers={str(worker_id): pid for worker_id, pid in Worker.objects.values_list("id", "pid")},
+        released={str(worker_id) for worker_id in Worker.objects.filter(version=VERSION).values_list("id", flat=True)},
+        ended_unknown=ended_unknown(old_logs),
         invariants=[f"{one.invariant} {one.run_id}: {one.problem}" for one in violated(settled)],
         epoch=_epoch(),
     )

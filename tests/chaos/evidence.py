@@ -113,7 +113,8 @@ class Fault:
 
 @dataclass(slots=True)
 class Evidence:
-    """``epoch`` is what to add to CLOCK_MONOTONIC for the database's time; ``workers``: process ids by worker."""
+    """``epoch`` is what to add to CLOCK_MONOTONIC for the database's time; ``workers``: process ids by worker;
+    ``released``: those of them that are of the released version; ``ended_unknown``: see `unknown.py`."""
 
     runs: list[RunRow] = field(default_factory=list)
     entries: list[EntryRow] = field(default_factory=list)
@@ -124,6 +125,8 @@ class Evidence:
     said: list[Said] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     workers: dict[str, int] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    ended_unknown: set[str] = field(default_factory=set)
     invariants: list[str] = field(default_factory=list)
     epoch: float = 0.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import psutil
 
@@ -22,17 +23,25 @@ def queue_of(place: int) -> str:
 
 
 class Fleet:
-    """As many supervisors as were asked for, whatever becomes of them."""
+    """As many supervisors as were asked for, whatever becomes of them.
 
-    def __init__(self, size: int, env: Mapping[str, str]) -> None:
-        self._env = dict(env)
+    ``old``: the environments of those at the first places, which work with a released version.
+    """
+
+    def __init__(self, size: int, env: Mapping[str, str], old: Sequence[Mapping[str, str]] = ()) -> None:
+        self._env = [*old, *[env] * (size - len(old))]
+        self._old = len(old)
+        self.old_logs: list[Path] = []
         self.workers: dict[int, Worker] = {place: self._start(place) for place in range(size)}
         self.frozen: set[int] = set()
         self._leaving: list[Worker] = []
 
     def _start(self, place: int) -> Worker:
         arguments = ("--queues", f"default,{queue_of(place)}", "--concurrency", str(CONCURRENCY))
-        return Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env)
+        worker = Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env[place])
+        if place < self._old:
+            self.old_logs.append(worker.log_file)
+        return worker
 
     def wait_for_start(self) -> float:
         """In how many seconds the slowest has come to work."""
@@ -40,9 +49,10 @@ class Fleet:
 
     @property
     def free(self) -> list[int]:
-        """The places whose workers go on, unless that is one only: somebody has to."""
-        places = [place for place in self.workers if place not in self.frozen]
-        return places if len(places) > 1 else []
+        """The places whose workers go on, but for the only one of a release: somebody has to."""
+        going_on = [place for place in self.workers if place not in self.frozen]
+        sides = ([place for place in going_on if (place < self._old) is is_old] for is_old in (True, False))
+        return [place for side in sides if len(side) > 1 for place in side]
 
     def processes(self, place: int) -> list[int]:
         """Those under the supervisor; none where that is about to begin or to end."""

@@ -61,10 +61,10 @@ class Making:
         self.leave(run, token, tag, program, status or ("failed" if fails(program) else "succeeded"))
         return run
 
-    def claim(self, run: str, *, limit_key: str | None = None) -> str:
+    def claim(self, run: str, *, limit_key: str | None = None, worker: str = WORKER) -> str:
         """The token of the claim."""
         token = f"token-{next(self._numbers)}"
-        self.change(run, "queued", "running", None, token, limit_key=limit_key)
+        self.change(run, "queued", "running", None, token, limit_key=limit_key, worker=worker)
         return token
 
     def execute(
@@ -114,7 +114,8 @@ class Making:
 
     def change(self, run: str, was: str, status: str, old: str | None, token: str | None, **more: Any) -> None:
         seq, at = next(self._numbers), EPOCH + self.tick()
-        self.evidence.changes.append(Change(seq, seq, at, run, was, status, old, token, WORKER, **more))
+        more = {"worker": WORKER, **more}
+        self.evidence.changes.append(Change(seq, seq, at, run, was, status, old, token, **more))
 
     def hit(self, kind: str, *pids: int, seconds: float = 0.0) -> None:
         at = self.tick()

@@ -8,7 +8,7 @@ makes programs for an engine within one process: these here are stored, and thei
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ Program = list[Node]
 NEVER = "never"
 """The event that losers of races wait for: nobody sends it."""
 
-ATOMIC, BAD = "count", "bad"
+ATOMIC, BAD, UNDOABLE = "count", "bad", "undoable"
+
+ELDER = "elder"
+"""A child whose program is one of those that 0.1.0 knows, of a parent whose own is none."""
 
 LIMIT = 2
 """Runs of one key at a time, of the workflow that has a limit."""
@@ -28,32 +31,50 @@ SLOWEST = 0.4
 
 _SHORT = (0.0, 0.0, 0.0, 0.002, 0.01)
 _LONG = (0.1, 0.2, SLOWEST)
-_LEAVES = {"step": 42, "slow": 10, "flaky": 7, "big": 3, "count": 12, "sleep": 9, "event": 9, "undoable": 8}
-_SCOPES = {"join": 10, "race": 6, "loop": 8, "map": 6, "child": 7}
 _CHANCE_OF_SCOPE = 0.16
 _CHANCE_OF_FAILURE = 0.08
 _CHANCE_OF_POISON = 0.0015
 
 
-def draw(chance: random.Random) -> Program:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What programs are made of, with weights: what is one call, and what has programs within it."""
+
+    leaves: Mapping[str, int]
+    scopes: Mapping[str, int]
+
+
+EVERYTHING = Words(
+    {"step": 42, "slow": 10, "flaky": 7, "big": 3, "count": 12, "sleep": 9, "event": 9, UNDOABLE: 8},
+    {"join": 10, "race": 6, "loop": 8, "map": 6, "child": 7},
+)
+PLAIN = Words({leaf: weight for leaf, weight in EVERYTHING.leaves.items() if leaf != UNDOABLE}, {"child": 7})
+"""What 0.1.0 knows: no branches, no loops, nothing that is undone."""
+
+WITH_ELDERS = Words(EVERYTHING.leaves, {**EVERYTHING.scopes, ELDER: 12})
+"""Besides children that a worker of 0.1.0 can have."""
+
+
+def draw(chance: random.Random, words: Words = EVERYTHING) -> Program:
     """A program of a run that a client starts."""
-    program = _draw_body(chance, depth=2, most=4, leaves=_LEAVES)
+    program = _draw_body(chance, 2, 4, words)
     if chance.random() < _CHANCE_OF_POISON:
         program.insert(chance.randrange(len(program) + 1), ["poison", chance.randrange(1000)])
     if chance.random() < _CHANCE_OF_FAILURE:
-        program.insert(0, ["undoable", chance.randrange(1000)])
+        if UNDOABLE in words.leaves:
+            program.insert(0, [UNDOABLE, chance.randrange(1000)])
         program.append([BAD])
     return program
 
 
-def _draw_body(chance: random.Random, depth: int, most: int, leaves: dict[str, int]) -> Program:
-    return [_draw_node(chance, depth, leaves) for _ in range(chance.randint(1, most))]
+def _draw_body(chance: random.Random, depth: int, most: int, words: Words) -> Program:
+    return [_draw_node(chance, depth, words) for _ in range(chance.randint(1, most))]
 
 
-def _draw_node(chance: random.Random, depth: int, leaves: dict[str, int]) -> Node:
+def _draw_node(chance: random.Random, depth: int, words: Words) -> Node:
     if depth and chance.random() < _CHANCE_OF_SCOPE:
-        return _draw_scope(chance, depth - 1, leaves)
-    match kind := _one_of(chance, leaves):
+        return _draw_scope(chance, depth - 1, words)
+    match kind := _one_of(chance, words.leaves):
         case "slow":
             return ["step", chance.randrange(1000), chance.choice(_LONG)]
         case "flaky":
@@ -69,24 +90,30 @@ def _draw_node(chance: random.Random, depth: int, leaves: dict[str, int]) -> Nod
     return [kind, chance.randrange(1000)]
 
 
-def _draw_scope(chance: random.Random, depth: int, leaves: dict[str, int]) -> Node:
+def _draw_scope(chance: random.Random, depth: int, words: Words) -> Node:
     # Nobody but its parent knows a child's id, and a turn comes more than once: no events for these. In branches that
     # lose, only what is undone leaves nothing behind.
-    silent = {kind: weight for kind, weight in leaves.items() if kind != "event"}
-    match kind := _one_of(chance, _SCOPES):
+    silent = _silent(words)
+    match kind := _one_of(chance, words.scopes):
         case "join":
-            return [kind, [_draw_body(chance, depth, 2, leaves) for _ in range(chance.randint(2, 3))]]
+            return [kind, [_draw_body(chance, depth, 2, words) for _ in range(chance.randint(2, 3))]]
         case "race":
-            losers = [_draw_body(chance, 0, 2, {"undoable": 1}) for _ in range(chance.randint(1, 2))]
+            losers = [_draw_body(chance, 0, 2, Words({UNDOABLE: 1}, {})) for _ in range(chance.randint(1, 2))]
             return [kind, _draw_body(chance, depth, 2, silent), losers]
         case "loop":
             return [kind, _draw_body(chance, depth, 2, silent), chance.randint(2, 3)]
         case "child":
             return [kind, _draw_body(chance, depth, 3, silent), chance.random() < 0.5]
+        case "elder":
+            return [kind, _draw_body(chance, depth, 3, _silent(PLAIN)), chance.random() < 0.5]
     return [kind, chance.randint(2, 5)]
 
 
-def _one_of(chance: random.Random, weights: dict[str, int]) -> str:
+def _silent(words: Words) -> Words:
+    return Words({kind: weight for kind, weight in words.leaves.items() if kind != "event"}, words.scopes)
+
+
+def _one_of(chance: random.Random, weights: Mapping[str, int]) -> str:
     return chance.choices(list(weights), list(weights.values()))[0]
 
 
@@ -130,7 +157,7 @@ def _result(node: Node) -> Any:
             return None
         case ["event", name]:
             return payload_of(name)
-        case ["child", program, _]:
+        case ["child" | "elder", program, _]:
             return result_of(program)
         case ["join", programs]:
             return [result_of(program) for program in programs]
@@ -181,7 +208,7 @@ def steps_of(program: Program) -> Iterator[Step]:
             case ["flaky", _, failures]:
                 yield Step(path, value_of(node), failures=failures, is_sure=is_sure)
             case ["step" | "big" | "count" | "undoable" | "poison" as kind, *_]:
-                is_atomic, is_undoable = kind == ATOMIC, kind == "undoable"
+                is_atomic, is_undoable = kind == ATOMIC, kind == UNDOABLE
                 yield Step(path, value_of(node), is_atomic=is_atomic, is_undoable=is_undoable, is_sure=is_sure)
 
 

@@ -9,15 +9,19 @@ from typing import Any
 
 from tests.chaos.checker import LOST, REPEATED, STALE, violations
 from tests.chaos.evidence import Violation
+from tests.chaos.handovers import TO_NEW, TO_OLD, handovers
 from tests.chaos.recovery import Recovery, hits, percentile, recoveries
 from tests.chaos.repetitions import starved
 from tests.chaos.story import TERMINAL, Story
+from tests.chaos.unknown import count_not_undone
 from tests.chaos.zombies import zombies
 from tests.processes import FAST
 
 RUNS_A_MINUTE = 2_000
 FAULTS_A_MINUTE = 60
 HITS_A_MINUTE = 20
+HANDOVERS_A_MINUTE = 20
+"""Of each direction, where workers of two releases work side by side."""
 
 RECOVERY_SECONDS = FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + 2
 SHOWN = 30
@@ -25,9 +29,11 @@ SHOWN = 30
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the rounds. ``seconds``: as long as the nemesis was about; ``start``: what a worker takes to begin."""
+    """Sums over the rounds. ``seconds``: as long as the nemesis was about; ``start``: what a worker takes to begin;
+    ``old``: how many of the workers are of the released version."""
 
     seed: str
+    old: int = 0
     seconds: float = 0.0
     start: float = 0.0
     runs: int = 0
@@ -41,6 +47,8 @@ class Totals:
     starved: int = 0
     zombies: int = 0
     contested: int = 0
+    handovers: Counter[str] = field(default_factory=Counter)
+    not_undone: int = 0
     recoveries: list[Recovery] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
@@ -61,6 +69,8 @@ class Totals:
         contested = [is_contested for _, is_contested in zombies(story)]
         self.zombies += len(contested)
         self.contested += sum(contested)
+        self.handovers += handovers(story)
+        self.not_undone += count_not_undone(story)
         self.recoveries += recoveries(story)
         self.violations += violations(story)
 
@@ -115,6 +125,12 @@ def missed(totals: Totals) -> Iterator[str]:
             yield f"{count:,} {what} in {totals.minutes:.1f} minutes, and {least:,} a minute are wanted"
     if not totals.contested:
         yield "no step ended beside an heir of its claim: that no stale write was found proves nothing"
+    for direction in (TO_NEW, TO_OLD) if totals.old else ():
+        if (count := totals.handovers[direction]) < HANDOVERS_A_MINUTE * totals.minutes:
+            yield (
+                f"{count:,} runs went on from {direction} code in {totals.minutes:.1f} minutes, and"
+                f" {HANDOVERS_A_MINUTE:,} a minute are wanted"
+            )
     if (slow := percentile(totals.clear, 0.99)) > totals.allowed:
         yield f"recovery took {slow:.2f} s at p99, and {totals.allowed:.2f} s are allowed"
 
@@ -128,6 +144,10 @@ def table(totals: Totals) -> str:
     lines.append(f"{totals.acknowledged:,} acknowledged, {totals.unknown:,} of which nobody heard")
     lines.append(f"{totals.poisoned:,} steps killed their process, {totals.starved:,} leases lapsed without a fault")
     lines.append(f"{totals.zombies:,} steps ended without a claim, {totals.contested:,} of them beside an heir")
+    if totals.old:
+        counts = ", ".join(f"{totals.handovers[direction]:,} from {direction} code" for direction in (TO_NEW, TO_OLD))
+        lines.append(f"{totals.old} workers of the released version; runs went on elsewhere: {counts}")
+        lines.append(f"  {totals.not_undone:,} cancelled runs it ended with nothing undone, as nobody knew them")
     p50, p99, most = (percentile(totals.seen, part) for part in (0.5, 0.99, 1.0))
     lines.append(
         f"recovery of {len(totals.seen):,} runs after a SIGKILL: p50 {p50:.2f} s, p99 {p99:.2f} s, longest {most:.2f} s"
@@ -164,6 +184,9 @@ def as_data(totals: Totals) -> dict[str, Any]:
         "starved": totals.starved,
         "zombies": totals.zombies,
         "zombies_beside_an_heir": totals.contested,
+        "old_workers": totals.old,
+        "handovers": dict(sorted(totals.handovers.items())),
+        "not_undone": totals.not_undone,
         "recovery": {
             "p50": round(percentile(totals.seen, 0.5), 2),
             "p99": round(percentile(totals.seen, 0.99), 2),

@@ -19,8 +19,10 @@ from tests.chaos.collecting import collect
 from tests.chaos.evidence import Violation
 from tests.chaos.fleet import Fleet, queue_of
 from tests.chaos.history import begin_history, end_history
+from tests.chaos.mixture import MIXTURES
 from tests.chaos.nemesis import Nemesis, Targets
 from tests.chaos.proxy import Proxy
+from tests.chaos.released.unpacking import environment, unpack
 from tests.chaos.report import Totals
 from tests.chaos.telling import save
 from tests.chaos.watching import Watch
@@ -30,29 +32,33 @@ from tests.servers import Guarded, Servers
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLIENT_SECONDS = 60.0
 DRAIN_SECONDS = 120.0
+OLD_SHARE = 0.25
+"""The part of the runs that a client of the released version starts, where its workers are about."""
+
 TAIL = 5
 TAIL_SECONDS = 5.0
 STOP_SECONDS = 40.0
 
 
 def play(servers: Servers, seed: str, seconds: float, workers: int, rate: float, totals: Totals) -> None:
-    """Add what the round comes to."""
+    """Add what the round comes to. ``totals`` says how many of the workers are of the released version."""
     assert servers.postgres is not None and servers.redis is not None
     empty(servers.folder)
     begin_history()
     with Proxy(servers.postgres.folder / ".s.PGSQL.5432") as postgres, Proxy(servers.redis.socket) as redis:
         env = through(postgres, redis)
-        fleet = Fleet(workers, env)
+        old_env = {**env, **environment(unpack(servers.folder))} if totals.old else {}
+        fleet = Fleet(workers, env, [old_env] * totals.old)
         start = fleet.wait_for_start()
-        client = start_client(servers.folder, seed, rate, env)
+        clients = start_clients(servers.folder, seed, rate, env, old_env)
         watch = Watch(servers.folder / "witness")
         nemesis = Nemesis(seed, Targets(fleet, servers.postgres, servers.redis, postgres, redis, watch), start)
         connection.close()
         began = time.monotonic()
         nemesis.run(seconds)
         lasted = time.monotonic() - began
-        wrong = calm_down(client, servers.folder, fleet)
-    evidence = collect(servers.folder, nemesis.faults)
+        wrong = calm_down(clients, servers.folder, fleet)
+    evidence = collect(servers.folder, nemesis.faults, fleet.old_logs)
     save(evidence, servers.folder)
     story = told(evidence)
     totals.add(story, lasted, start)
@@ -65,7 +71,7 @@ def empty(folder: Path) -> None:
     """No run, and no line of a round before."""
     end_history()
     call_command("flush", verbosity=0, interactive=False)
-    for name in ("witness", "client", "client.log", "stop"):
+    for name in ("witness", "client", "stop", *(f"client-{mixture}.log" for mixture in MIXTURES)):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -79,23 +85,36 @@ def through(postgres: Proxy, redis: Proxy) -> dict[str, str]:
     }
 
 
-def start_client(folder: Path, seed: str, rate: float, env: dict[str, str]) -> Guarded:
+def start_clients(folder: Path, seed: str, rate: float, env: dict[str, str], old_env: dict[str, str]) -> list[Guarded]:
+    """One, or one of each release. No run that the old code starts has what it does not know."""
+    if not old_env:
+        return [start_client(folder, seed, rate, env)]
+    return [
+        start_client(folder, seed, rate * (1 - OLD_SHARE), env, "both"),
+        start_client(folder, f"{seed}-old", rate * OLD_SHARE, old_env, "plain"),
+    ]
+
+
+def start_client(folder: Path, seed: str, rate: float, env: dict[str, str], mixture: str = "newest") -> Guarded:
     command = [sys.executable, "-m", "tests.chaos.client"]
-    options = ["--seed", seed, "--rate", str(rate), "--stop", str(folder / "stop")]
-    return Guarded([*command, *options], log=folder / "client.log", env={**os.environ, **env}, cwd=CHECKOUT)
+    options = ["--seed", seed, "--rate", str(rate), "--stop", str(folder / "stop"), "--mixture", mixture]
+    log = folder / f"client-{mixture}.log"
+    return Guarded([*command, *options], log=log, env={**os.environ, **env}, cwd=CHECKOUT)
 
 
-def calm_down(client: Guarded, folder: Path, fleet: Fleet) -> list[str]:
-    """Everything is healed: the client comes to its end, then every run, then everybody. What did not, in words."""
+def calm_down(clients: list[Guarded], folder: Path, fleet: Fleet) -> list[str]:
+    """Everything is healed: each client comes to its end, then every run, then everybody. What did not, in words."""
     (folder / "stop").touch()
     wrong = [
-        *in_time("the client to end", CLIENT_SECONDS, lambda: not client.running),
+        *in_time("the clients to end", CLIENT_SECONDS, lambda: not any(client.running for client in clients)),
         *in_time("every run to be over", DRAIN_SECONDS, lambda: not Run.objects.live().exists()),
         *last_runs(list(fleet.workers)),
     ]
-    client.kill()
-    if "Traceback" in (folder / "client.log").read_text():
-        wrong.append("the client stumbled: see client.log")
+    for client in clients:
+        client.kill()
+    for log in folder.glob("client-*.log"):
+        if "Traceback" in log.read_text():
+            wrong.append(f"a client stumbled: see {log.name}")
     return wrong + fleet.stop(STOP_SECONDS)
 
 

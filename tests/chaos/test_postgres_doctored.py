@@ -29,7 +29,7 @@ OF_A_RUN = ("journalentry", "payload", "tag", "event", "audit", "idempotencykey"
 def folder(transactional_db: None) -> Iterator[Path]:
     """Where the witness and the client write; the database notes what becomes of runs meanwhile."""
     folder = Path(os.environ["DURABLE_TEST_FOLDER"])
-    files = [folder / name for name in ("witness", "client", "client.log", "stop")]
+    files = [folder / name for name in ("witness", "client", "client-newest.log", "stop")]
     for file in files:
         file.unlink(missing_ok=True)
     begin_history()
@@ -48,7 +48,7 @@ def test_a_loss_a_repetition_and_a_changed_value_are_found(folder: Path) -> None
     client = start_client(folder, "doctored", RATE, {})
     wait_until(lambda: Run.objects.count() >= RUNS, 30, f"{RUNS} runs")
     (folder / "stop").touch()
-    assert client.wait() == 0, (folder / "client.log").read_text()
+    assert client.wait() == 0, (folder / "client-newest.log").read_text()
     wait_until(lambda: not Run.objects.live().exists(), 30, "every run to be over")
     assert worker.stop() == 0
     assert found(folder) == set()

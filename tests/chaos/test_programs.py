@@ -6,7 +6,18 @@ import json
 import random
 from collections import Counter
 
-from tests.chaos.programs import Program, draw, events_of, fails, result_of, sleeps_of, steps_of
+from tests.chaos.programs import (
+    ELDER,
+    PLAIN,
+    WITH_ELDERS,
+    Program,
+    draw,
+    events_of,
+    fails,
+    result_of,
+    sleeps_of,
+    steps_of,
+)
 
 EVERYTHING: Program = [
     ["step", 1, 0.0],
@@ -82,3 +93,33 @@ def test_no_event_is_waited_for_twice_in_a_run() -> None:
     for _ in range(5_000):
         events = list(events_of(draw(chance)))
         assert len(events) == len(set(events))
+
+
+KNOWN = {"step", "flaky", "big", "count", "poison", "bad", "sleep", "event", "child"}
+"""To 0.1.0."""
+
+
+def kinds_in(program: Program) -> Counter[str]:
+    """Of what a program and the children within it are made."""
+    kinds = Counter(node[0] for node in program)
+    for node in program:
+        if node[0] in ("child", ELDER):
+            kinds += kinds_in(node[1])
+    return kinds
+
+
+def test_plain_programs_are_made_of_what_the_released_version_knows() -> None:
+    chance = random.Random("plain")
+    drawn = [draw(chance, PLAIN) for _ in range(5_000)]
+    assert set().union(*map(kinds_in, drawn)) == KNOWN
+    assert 0.04 < sum(map(fails, drawn)) / len(drawn) < 0.12
+
+
+def test_elders_are_plain_also_where_their_parents_are_not() -> None:
+    chance = random.Random("elders")
+    drawn = [draw(chance, WITH_ELDERS) for _ in range(5_000)]
+    elders = [node for program in drawn for node in program if node[0] == ELDER]
+    assert elders
+    assert set().union(*(kinds_in(elder[1]) for elder in elders)) <= KNOWN
+    assert not any(list(events_of(elder[1])) for elder in elders)
+    assert result_of([[ELDER, [["step", 5, 0.0]], True]]) == [[10]]

@@ -9,8 +9,18 @@ from collections.abc import Callable
 import pytest
 
 from tests.chaos.evidence import Violation
+from tests.chaos.handovers import TO_NEW, TO_OLD
 from tests.chaos.recovery import Recovery
-from tests.chaos.report import FAULTS_A_MINUTE, HITS_A_MINUTE, RUNS_A_MINUTE, Totals, as_data, missed, table
+from tests.chaos.report import (
+    FAULTS_A_MINUTE,
+    HANDOVERS_A_MINUTE,
+    HITS_A_MINUTE,
+    RUNS_A_MINUTE,
+    Totals,
+    as_data,
+    missed,
+    table,
+)
 
 
 @pytest.fixture
@@ -58,6 +68,23 @@ def test_who_was_hit_again_is_seen_and_not_counted(totals: Totals) -> None:
     totals.recoveries.append(Recovery("run", "step0", 60.0, None))
     assert list(missed(totals)) == []
     assert as_data(totals)["recovery"]["max"] == 60.0
+
+
+@pytest.mark.parametrize("direction", [TO_NEW, TO_OLD])
+def test_two_releases_have_to_hand_runs_over_in_both_directions(totals: Totals, direction: str) -> None:
+    totals.handovers = Counter({TO_NEW: HANDOVERS_A_MINUTE // 2, TO_OLD: HANDOVERS_A_MINUTE // 2})
+    totals.old = 1
+    assert list(missed(totals)) == []
+    totals.handovers[direction] -= 1
+    [goal] = missed(totals)
+    assert f"from {direction} code" in goal
+    assert f"9 from {direction} code" in table(totals)
+
+
+def test_where_there_is_one_release_nothing_is_handed_over(totals: Totals) -> None:
+    assert not totals.handovers
+    assert list(missed(totals)) == []
+    assert "code" not in table(totals)
 
 
 def test_the_last_line_sorts_what_is_wrong(totals: Totals) -> None:
