@@ -17,7 +17,8 @@ class Queue(Protocol):
         """Whether ``pop`` tells of new runs. False: the claimer must ask the database at every poll."""
 
     def push(self, runs: Sequence[Ready]) -> None:
-        """Tell workers of ready runs. Never raises and never blocks for long: the sweep finds what got lost."""
+        """Tell workers of ready runs, of those first that are under way. Never raises and never blocks for long: the
+        sweep finds what got lost."""
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
         """Up to ``limit`` ids of these queues, best band first; waits up to ``timeout`` seconds for the first."""

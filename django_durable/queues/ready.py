@@ -7,10 +7,14 @@ from uuid import UUID
 
 
 class Ready(NamedTuple):
-    """A queued run, as a queue needs to know it. ``limit_key`` where it has just come into being: whoever tells the
-    queue of it must ask first whether its limit has room."""
+    """A queued run, as a queue needs to know it.
+
+    ``limit_key`` where it has just come into being: whoever tells the queue of it must ask first whether its limit has
+    room. ``is_under_way`` where it was taken from who worked on it, or handed back: it goes on before others begin.
+    """
 
     id: UUID
     queue: str
     priority: int
     limit_key: str | None = None
+    is_under_way: bool = False

@@ -13,6 +13,7 @@ from ..conf import durable_settings
 from ..core.flow.lease import Lease
 from ..core.journal.annotations import merged
 from ..core.journal.journal import Write
+from ..core.journal.outcomes import Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
 from .batch import Batch, Rows, Written
@@ -54,6 +55,8 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
         lease.is_suspect = not receipts.by_run[run_id].is_held
     for lease, write in writes:
         receipts.leave_to_the_sweep(lease.run_id, write.outcome)
+        if isinstance(write.outcome, Released):
+            receipts.put_first(lease.run_id)
     return receipts.by_run
 
 

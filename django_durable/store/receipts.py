@@ -67,6 +67,11 @@ class Receipts:
         if status in (Status.QUEUED, Status.WAITING):
             receipt.ready.append(Ready(self._dialect.read_key(run_id), queue, priority))
 
+    def put_first(self, run_id: UUID) -> None:
+        """The run was handed back under way."""
+        receipt = self.by_run[run_id]
+        receipt.ready = [run._replace(is_under_way=True) if run.id == run_id else run for run in receipt.ready]
+
     def leave_to_the_sweep(self, run_id: UUID, outcome: Outcome | None) -> None:
         """Nobody need hear of a run that waits for longer than until the next sweep."""
         receipt = self.by_run[run_id]

@@ -39,8 +39,8 @@ class Asked(NamedTuple):
     pause: bool = False
 
 
-def _ready(db: Database, rows: Iterable[Row]) -> list[Ready]:
-    return [Ready(db.dialect.read_key(row[0]), row[1], row[2]) for row in rows]
+def _ready(db: Database, rows: Sequence[Row], *, are_under_way: bool = False) -> list[Ready]:
+    return [Ready(db.dialect.read_key(row[0]), row[1], row[2], is_under_way=are_under_way) for row in rows]
 
 
 def wake(db: Database, run_id: UUID) -> list[Ready]:
@@ -183,12 +183,14 @@ def _place(db: Database, row: Row) -> Child:
 
 def _taken(db: Database, row: Row, woken: Sequence[Ready]) -> Taken:
     status, suspect, workflow = row[3:6]
-    return Taken(_ready(db, [row])[0], status, bool(suspect), workflow, woken)
+    [ready] = _ready(db, [row], are_under_way=True)
+    return Taken(ready, status, bool(suspect), workflow, woken)
 
 
 def release_worker(db: Database, worker_id: UUID) -> list[Ready]:
     """Hand back unharmed what a process held that drained and is dead now."""
-    return _ready(db, db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id)))
+    rows = db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id))
+    return _ready(db, rows, are_under_way=True)
 
 
 def startable(taken: Sequence[Taken]) -> list[Ready]:

@@ -92,7 +92,7 @@ def test_which_claims_still_stand(db: PrivateDatabase):
 def test_a_lapsed_lease_of_a_dead_process_makes_its_run_suspect(db: PrivateDatabase):
     run = lapsed(priority=4, queue="q")
     [taken] = reap(db)
-    assert taken == Taken(Ready(run.pk, "q", 4), Status.QUEUED, True, WORKFLOW, [])
+    assert taken == Taken(Ready(run.pk, "q", 4, is_under_way=True), Status.QUEUED, True, WORKFLOW, [])
     after = fresh(run)
     assert (after.suspect, after.crashes, after.lease_token, after.leased_by) == (True, 0, None, None)
     assert recovery.startable([taken]) == []
@@ -281,7 +281,7 @@ def test_a_release_keeps_what_is_known_of_the_run(db: PrivateDatabase):
         priority=3,
     )
     before = row_of(run)
-    assert recovery.release_worker(db, worker) == [Ready(run.pk, "default", 3)]
+    assert recovery.release_worker(db, worker) == [Ready(run.pk, "default", 3, is_under_way=True)]
     after = row_of(run)
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"status", "queued_at", "lease_token", "leased_by", "lease_expires_at"}
@@ -292,7 +292,8 @@ def test_a_run_that_hands_itself_back_keeps_its_attempt_and_its_journal(db: Priv
     claimed = running(db, attempt=2)
     before = row_of(claimed.run_id)
     write = Write(entries(step_entry()), outcome=Released())
-    assert write_batch(db, [(claimed.lease, write)])[claimed.run_id].ready == [Ready(claimed.run_id, "default", 0)]
+    ready = write_batch(db, [(claimed.lease, write)])[claimed.run_id].ready
+    assert ready == [Ready(claimed.run_id, "default", 0, is_under_way=True)]
     after = row_of(claimed.run_id)
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"status", "queued_at", "lease_token", "leased_by", "lease_expires_at"}
