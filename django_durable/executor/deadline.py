@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import heapq
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,10 @@ from itertools import count
 from typing import Any
 
 from ..conf import durable_settings
+from ..core.payloads.surviving import survive
 from ..exceptions import StepTimeout
+
+logger = logging.getLogger("django_durable.executor")
 
 ROOM = 64
 """How many watches are held before those of finished calls are looked for."""
@@ -104,7 +108,11 @@ class Watchdog:
                 while not self._due or self._due[0][0] > time.monotonic():
                     self._changed.wait(self._due[0][0] - time.monotonic() if self._due else None)
                 _, _, watch = heapq.heappop(self._due)
-            self._is_due(watch)
+            try:
+                self._is_due(watch)
+            except BaseException as error:
+                # Without this thread no step's time would ever be over.
+                survive(error, logger, "what follows the end of the time of %r failed", watch.path)
 
     def _is_due(self, watch: _Watch) -> None:
         """At first its time is over, then the grace too."""

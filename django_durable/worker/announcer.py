@@ -16,8 +16,10 @@ class Announcer(Background):
     def _perform(self, task: Task) -> None:
         # As Django does between requests: a receiver must not meet a connection that a restart has broken.
         close_old_connections()
-        super()._perform(task)
-        close_old_connections()
+        try:
+            super()._perform(task)
+        finally:
+            close_old_connections()
 
     def _finish(self) -> None:
         connections.close_all()

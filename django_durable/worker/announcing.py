@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -13,10 +14,13 @@ from .. import signals
 from ..core.journal.journal import Entry, Write
 from ..core.journal.states import EntryStatus, Kind, Status
 from ..core.payloads.codec import decode
+from ..core.payloads.surviving import survive
 from ..core.registry import find
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
 from ..workflows.definition import Workflow
+
+logger = logging.getLogger("django_durable.worker")
 
 OF_STATUS: dict[str, Signal] = {
     Status.WAITING: signals.run_waiting,
@@ -65,7 +69,11 @@ def maintained(runs: Iterable[tuple[UUID, str, str]]) -> None:
     for run_id, workflow, status in runs:
         signal = OF_STATUS.get(status)
         if signal is not None and signal.receivers:
-            signal.send_robust(sender=find(workflow), run_id=run_id)
+            try:
+                signal.send_robust(sender=find(workflow), run_id=run_id)
+            except BaseException as error:
+                # Robust against Exceptions only; what else maintenance has to do is not to hang on a receiver.
+                survive(error, logger, "a receiver of what became of run=%s failed", run_id)
 
 
 def _of_step(workflow: Workflow[Any, Any], claim: Claim, entry: Entry) -> Iterator[Send]:

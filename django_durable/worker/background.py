@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from ..core import clock
+from ..core.payloads.surviving import survive
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -46,16 +47,17 @@ class Background:
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            self._perform(task)
+            try:
+                self._perform(task)
+            except BaseException as error:
+                survive(error, logger, "what follows a commit failed")
             self._tasks.task_done()
         self._finish()
         self._tasks.task_done()
 
     def _perform(self, task: Task) -> None:
-        try:
-            task()
-        except Exception:
-            logger.exception("what follows a commit failed")
+        """In the thread; may raise."""
+        task()
 
     def _finish(self) -> None:
         """The last act of the thread."""

@@ -10,6 +10,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
+from ..core.payloads.surviving import survive
 from ..queues.ready import Ready
 from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
@@ -42,9 +43,10 @@ class BatchWriter:
             try:
                 self._write(batch)
                 return
-            except Exception as error:
+            except BaseException as error:
                 if not _is_out_of_reach(error):
-                    # Whatever it is: an error that left here would leave everybody who submits waiting for ever.
+                    # Whatever it is, SystemExit of who hears of connections too: an error that left here would leave
+                    # everybody who submits waiting for ever.
                     self._split(batch, error)
                     return
                 # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
@@ -96,21 +98,21 @@ class BatchWriter:
             if one.is_in_doubt:
                 _add_children(receipt, one.write)
             self._after(one.lease, one.write, receipt)
-        except Exception:
+        except BaseException as error:
             # Out of here it would pass for a failed commit, and what is durable would be written again.
-            _note_failure(one)
+            _note_failure(one, error)
 
     def _tell_of_lost(self, one: Submission) -> None:
         """Only an outcome gives up its lease: any other write that is lost now was not made before either."""
         if one.is_in_doubt and one.write.outcome is not None:
             try:
                 self._in_doubt(one.lease, one.write)
-            except Exception:
-                _note_failure(one)
+            except BaseException as error:
+                _note_failure(one, error)
 
 
-def _note_failure(one: Submission) -> None:
-    logger.exception("what follows a commit failed for run=%s", one.lease.run_id)
+def _note_failure(one: Submission, error: BaseException) -> None:
+    survive(error, logger, "what follows a commit failed for run=%s", one.lease.run_id)
 
 
 def _add_children(receipt: Receipt, write: Write) -> None:
@@ -119,7 +121,7 @@ def _add_children(receipt: Receipt, write: Write) -> None:
     receipt.ready += [Ready(one.id, one.queue, one.priority) for one in write.children if one.id not in told]
 
 
-def _is_out_of_reach(error: Exception) -> bool:
+def _is_out_of_reach(error: BaseException) -> bool:
     """The connection, or what it was connected to: the same batch may do next time."""
     state = str(getattr(error.__cause__, "sqlstate", None) or "")
     if isinstance(error, OperationalError | InterfaceError):

@@ -16,6 +16,7 @@ from ..conf import durable_settings
 from ..core import clock
 from ..core.clock import DatabaseClock
 from ..core.flow.lease import Lease
+from ..core.payloads.surviving import survive
 from ..queues.base import Queue
 from ..store.claiming import (
     Claim,
@@ -130,8 +131,8 @@ class Claimer:
                 self._next_look = 0.0
                 self._stop.wait(pause * random.uniform(0.5, 1.5))
                 pause = min(pause * 2, 5.0)
-            except Exception:
-                logger.exception("the claimer stumbled")
+            except BaseException as error:
+                survive(error, logger, "the claimer stumbled")
                 self._stop.wait(1.0)
         with suppress(Error):
             self._hand_back()

@@ -25,6 +25,7 @@ from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.inbox import Inbox
 from ..core.journal.journal import Write
+from ..core.payloads.surviving import survive
 from ..store.claiming import load_news
 from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
@@ -98,9 +99,9 @@ class Committer:
         """Take note of a write that was committed elsewhere: with an atomic step's own transaction."""
         try:
             self._after(lease, write, receipt)
-        except Exception:
+        except BaseException as error:
             # The step is durable: what follows must not fail it.
-            logger.exception("what follows a commit failed for run=%s", lease.run_id)
+            survive(error, logger, "what follows a commit failed for run=%s", lease.run_id)
 
     def refresh(self, inbox: Inbox, lease: Lease) -> None:
         """What the outside has sent to a run that is worked on. Where the database is away, the next look will do."""

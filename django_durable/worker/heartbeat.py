@@ -11,6 +11,7 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.flow.lease import Lease
+from ..core.payloads.surviving import survive
 from ..store.database import PrivateDatabase
 from ..store.fencing import still_held
 from ..store.recovery import renew
@@ -49,8 +50,8 @@ class Heartbeat:
                 logger.warning("the database refused a heartbeat, trying again: %s", error)
                 self._failed = True
                 self._db.close()
-            except Exception:
-                logger.exception("the heartbeat stumbled")
+            except BaseException as error:
+                survive(error, logger, "the heartbeat stumbled")
                 self._failed = True
 
     def _pause(self) -> float:

@@ -113,12 +113,10 @@ class _Telling(Background):
 
     def _perform(self, task: Task) -> None:
         try:
-            task()
+            super()._perform(task)
         except (Error, RunLocked) as error:
             logger.warning("could not tell of what happened, the sweep will: %s", error)
             self._db.close()
-        except Exception:
-            logger.exception("telling of what happened failed")
 
     def _finish(self) -> None:
         self._db.close()

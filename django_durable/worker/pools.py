@@ -17,6 +17,7 @@ from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Completed, Lost, Outcome
+from ..core.payloads.surviving import survive
 from ..executor.async_attempt import aperform_attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
@@ -64,7 +65,7 @@ class Outcomes:
         """The attempt could not even be stored: its lease lapses, and the run is taken up again."""
         claim.lease.lose()
         self._ended(claim, Lost())
-        logger.error("attempt of run %s was given up", claim.run_id, exc_info=error)
+        survive(error, logger, "attempt of run %s was given up", claim.run_id)
 
     def _stored(
         self,
@@ -161,6 +162,7 @@ class LoopPool:
         self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)
         self._thread.start()
 
@@ -183,17 +185,23 @@ class LoopPool:
                 if context in SyncToAsync.context_to_thread_executor:
                     await sync_to_async(connections.close_all)()
         except BaseException as error:
+            # No further: nobody waits for this task.
             self._outcomes.give_up(claim, error)
-            if not isinstance(error, Exception):
-                raise
         else:
             self._outcomes.store(claim, workflow, outcome, write, may_lead=False)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._is_closing:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:
+                # asyncio lets SystemExit and KeyboardInterrupt of any task or callback out, here of one that a run's
+                # code has made: the tasks of the other runs are where they were, and go on.
+                survive(error, logger, "the event loop was left, and goes on")
 
     def close(self) -> None:
+        self._is_closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
         if not self._thread.is_alive():

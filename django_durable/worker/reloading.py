@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from django.utils.autoreload import StatReloader
+
+from ..core.payloads.surviving import survive
+
+logger = logging.getLogger("django_durable.worker")
 
 SECONDS = 1.0
 
@@ -26,7 +31,10 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.wait(SECONDS):
-            self.tick()
+            try:
+                self.tick()
+            except BaseException as error:
+                survive(error, logger, "the look for changed code stumbled")
 
     def tick(self) -> None:
         """Look once."""

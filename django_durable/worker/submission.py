@@ -12,6 +12,7 @@ from contextlib import suppress
 from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
+from ..core.payloads.surviving import survive
 from ..executor.undisturbed import UndisturbedFuture
 from ..store.receipts import Receipt
 
@@ -154,9 +155,9 @@ def answer_all(done: Iterable[Submission]) -> None:
 def _tell(one: Submission, then: Then) -> None:
     try:
         then(one.receipt, one.error)
-    except Exception:
+    except BaseException as error:
         # Out of here nobody would be answered any more.
-        logger.exception("what follows the end of run=%s failed", one.lease.run_id)
+        survive(error, logger, "what follows the end of run=%s failed", one.lease.run_id)
 
 
 def _resolve(submissions: Sequence[Submission]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from django.db.utils import Error
 
 from ..conf import durable_settings
+from ..core.payloads.surviving import survive
 from ..queues.current import current_queue
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
@@ -211,6 +212,10 @@ class Supervisor:
         except Error as error:
             # Its leases lapse, and the reaper does the same.
             logger.warning("could not take over from worker=%s: %s", child.id, error)
+            self._db.close()
+        except BaseException as error:
+            # Of who hears of connections, say; the reaper does it.
+            survive(error, logger, "could not take over from worker=%s", child.id)
             self._db.close()
 
     def _restart_all(self) -> None:

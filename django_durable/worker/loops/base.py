@@ -11,6 +11,7 @@ from typing import Protocol
 from django.db.utils import Error
 
 from ...core import clock
+from ...core.payloads.surviving import survive
 from ...store.database import PrivateDatabase
 
 logger = logging.getLogger("django_durable.worker")
@@ -72,8 +73,8 @@ class LoopRunner:
             logger.warning("the database refused %s, trying again: %s", type(loop).__name__, error)
             self._db.close()
             return self._back_off(loop)
-        except Exception:
-            logger.exception("%s stumbled", type(loop).__name__)
+        except BaseException as error:
+            survive(error, logger, "%s stumbled", type(loop).__name__)
             return self._back_off(loop)
         self._back_offs.pop(loop, None)
         return 0.0 if done >= self._batch else loop.interval

@@ -13,6 +13,8 @@ from ...client.schedules import announce, missed_after, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
 from ...core.journal.journal import NewRun
+from ...core.payloads.failures import in_one_line
+from ...core.payloads.surviving import survive
 from ...core.registry import limits
 from ...exceptions import RunLocked
 from ...models import Schedule
@@ -110,9 +112,9 @@ class Fire:
         ):
             try:
                 tell()
-            except Exception:
+            except BaseException as error:
                 # A refill or a sweep finds what the queue and parents have not heard of.
-                logger.exception("schedule %s fired, and could not tell of it", fired.schedule.pk)
+                survive(error, logger, "schedule %s fired, and could not tell of it", fired.schedule.pk)
 
     def _wake_parents(self, fired: Fired) -> None:
         self._queue.push(recovery.wake_parents(self._db, [(run.parent_id, run.parent_path) for run in fired.ended]))
@@ -120,10 +122,10 @@ class Fire:
 
 def log_fired(fired: Fired) -> None:
     """One line for each instant, and for what stopped a schedule."""
-    schedule = fired.schedule
+    name, workflow = in_one_line(fired.schedule.name), in_one_line(fired.schedule.workflow)
     for instant, run in fired.started:
-        logger.info("fired schedule=%s for=%s run=%s workflow=%s", schedule.name, instant, run.id, run.workflow)
+        logger.info("fired schedule=%s for=%s run=%s workflow=%s", name, instant, run.id, workflow)
     for instant, why in fired.skipped:
-        logger.info("%s schedule=%s for=%s workflow=%s", why, schedule.name, instant, schedule.workflow)
+        logger.info("%s schedule=%s for=%s workflow=%s", why, name, instant, workflow)
     if fired.problem:
-        logger.error("schedule=%s of %s stopped: %s", schedule.name, schedule.workflow, fired.problem)
+        logger.error("schedule=%s of %s stopped: %s", name, workflow, in_one_line(fired.problem))

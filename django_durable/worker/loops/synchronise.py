@@ -12,6 +12,7 @@ from django.db.utils import Error
 
 from ...conf import durable_settings
 from ...core.names import NAME_MAX, check_name
+from ...core.payloads.surviving import is_ctrl_c
 from ...core.schedules.cron import EXPRESSION_MAX, Cron
 from ...store.database import Database
 from ...store.declaring import Declared, declare, tidy
@@ -122,7 +123,9 @@ def _declared(workflow: Workflow[Any, Any], given: Any, name: str) -> Declared:
             jitter=cron.jitter,
             enabled=cron.enabled,
         )
-    except Exception as error:  # annotations and inputs are the user's code: one schedule must not stop the others
+    except BaseException as error:  # annotations and inputs are the user's code: one schedule must not stop the others
+        if is_ctrl_c(error):
+            raise
         if isinstance(given, Cron) and given.name is not None:
             name = storable(given.name, NAME_MAX)
         return _refused(workflow, name, str(getattr(given, "expression", given)), problem_of(error))
