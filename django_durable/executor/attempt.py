@@ -35,6 +35,7 @@ from ..core.kinds.compensation import owes, owes_losers, settle_losers, undo_los
 from ..core.kinds.steps import step
 from ..core.names import ON_FAILURE
 from ..core.payloads.codec import decode
+from ..core.payloads.failures import in_one_line
 from ..core.unwinding import Unwind
 from ..exceptions import (
     InvalidInput,
@@ -157,8 +158,8 @@ class Attempt:
         if unvisited and self.workflow.options.strict:
             return self._stamped(Blocked(BlockReason.DIVERGED, _not_visited(unvisited)))
         if unvisited:
-            claim = self.claim
-            logger.warning("diverged run=%s workflow=%s: %s", claim.run_id, claim.workflow, _not_visited(unvisited))
+            name = in_one_line(self.claim.workflow)
+            logger.warning("diverged run=%s workflow=%s: %s", self.claim.run_id, name, _not_visited(unvisited))
         try:
             return Completed(
                 self.flow.encode(value, "result"), self._undoes_if_cancelled(), tuple(unvisited[:UNVISITED_MAX])
@@ -174,7 +175,8 @@ class Attempt:
         if outcome is not None:
             return self._stamped(outcome)
         if self.is_ending and isinstance(error, StepFailed):
-            logger.error("on_failure of %s failed for run %s", self.claim.workflow, self.claim.run_id)
+            name = in_one_line(self.claim.workflow)
+            logger.error("on_failure of %s failed for run %s", name, self.claim.run_id)
             return Failed(self._failure().error)
         if isinstance(error, RunCancelled) and self.claim.lease.cancel_requested:
             return self._stamped(Cancelled())

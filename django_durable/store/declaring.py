@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
+from ..core.payloads.failures import in_one_line
 from ..models import Schedule
 from .auditing import Verb, audit_schedule, rename
 from .database import Database
@@ -112,7 +113,7 @@ def _take_over(db: Database, former: Mapping[int, Declared], grace: float) -> bo
         now = database_now(db)
         for row in Schedule.objects.using(db.alias).filter(pk__in=stale):
             one = former[row.pk]
-            logger.info("schedule=%s of %s is now %s of %s", row.name, row.workflow, one.name, one.workflow)
+            logger.info("schedule=%s of %s is now %s of %s", *_told((row.workflow, row.name)), *_told(one.key))
             rename(db, (row.workflow, row.name), one.key)
             row.workflow, row.name = one.key
             _write(db, row, one, now, "workflow", "name")
@@ -135,7 +136,13 @@ def _insert(db: Database, missing: Sequence[Declared]) -> None:
     Schedule.objects.using(db.alias).bulk_create(rows, ignore_conflicts=True)
     for one in missing:
         if one.problem:
-            logger.error("schedule=%s of %s cannot fire: %s", one.name, one.workflow, one.problem)
+            logger.error("schedule=%s of %s cannot fire: %s", *_told(one.key), in_one_line(one.problem))
+
+
+def _told(key: Key) -> tuple[str, str]:
+    """Name and workflow, for a line of the log."""
+    workflow, name = key
+    return in_one_line(name), in_one_line(workflow)
 
 
 def _rewrite(db: Database, ids: Sequence[int], wanted: Mapping[Key, Declared]) -> bool:
@@ -149,7 +156,7 @@ def _rewrite(db: Database, ids: Sequence[int], wanted: Mapping[Key, Declared]) -
             one = wanted[row.workflow, row.name]
             if _differs(row, one):
                 _write(db, row, one, now)
-                logger.info("schedule=%s of %s follows the code: %s", one.name, one.workflow, one.expression)
+                logger.info("schedule=%s of %s follows the code: %s", *_told(one.key), in_one_line(one.expression))
     return len(rows) == len(ids)
 
 
@@ -193,7 +200,7 @@ def _remove_stale(db: Database, ids: Sequence[int], grace: float) -> None:
         stale = [pk for (pk,) in db.rows(sql.find_stale(db.dialect), ids=db.dialect.list(ids), seconds=grace)]
         removed = Schedule.objects.using(db.alias).filter(pk__in=stale)
         for row in removed:
-            logger.info("schedule=%s of %s is in the code no more: removed", row.name, row.workflow)
+            logger.info("schedule=%s of %s is in the code no more: removed", *_told((row.workflow, row.name)))
             audit_schedule(db, row, "remove", GONE)
         removed.delete()
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from ..core.journal.journal import NewRun
 from ..core.limits import Meeting
 from ..core.payloads.failures import short
+from ..core.payloads.surviving import is_ctrl_c
 from ..core.schedules.cron import CatchUp, Cron, Overlap, fires_between, latest_fire, next_fire
 from ..models import Fire, Run, Schedule
 from ..queues.ready import Ready
@@ -94,10 +95,10 @@ def fire(db: Database, schedule_id: int, make_run: MakeRun, *, grace: float, lim
             runs = [(instant, make_run(schedule, instant)) for instant in plan.instants]
             if due is None:
                 make_run(schedule, plan.next)  # only to learn of a problem when the row is new, not when it is due
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # nothing is written yet: it is this row's problem
-            # A SystemExit of a project's function too: it would end the thread of all loops.
+            # A SystemExit of a project's function too: the other schedules would never come to their turn.
+            if is_ctrl_c(error):
+                raise
             return _stop(db, schedule, error)
         return _Firing(db, schedule, plan).carry_out(runs)
 
@@ -165,9 +166,9 @@ def plan_anew(row: Schedule, now: datetime) -> None:
     if row.enabled:
         try:
             row.next_fire_at = make_plan(row, None, now, grace=timedelta(0), limit=1).next
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # as in fire(): this row's problem alone
+            if is_ctrl_c(error):
+                raise
             row.problem = problem_of(error)
 
 

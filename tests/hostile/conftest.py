@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -16,3 +17,11 @@ collect_ignore_glob = [] if settings.QUEUE == "redis" else ["test_redis_*.py"]
 def _unmoved_clock() -> Iterator[None]:
     yield
     clock.set_offset(timedelta(0))
+
+
+@pytest.fixture
+def as_in_a_worker() -> Iterator[None]:
+    """Which handles Ctrl-C itself: no KeyboardInterrupt is of somebody who typed it."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from django_durable import Context, Retry, durable_workflow
+from django_durable import Context, Cron, Retry, durable_workflow
 from django_durable.client import schedules
 from django_durable.models import Run
 from django_durable.testing import run_until_idle
@@ -17,7 +18,8 @@ from tests.admin.every import make_rows
 from tests.hostile.app.workflows import RAISING, raising
 from tests.hostile.processes import hostile_worker
 from tests.processes import wait_until
-from tests.schedules.making import make_schedule
+from tests.schedules.making import HOUR, advance, code_of, fire_loop, make_schedule, make_workflow, move_to
+from tests.schedules.noon import NOON, just_before_noon
 
 FORGED = "FORGED"
 FORGING = {
@@ -92,6 +94,76 @@ def test_nor_does_one_that_was_typed_into_a_form(admin_client: Client, caplog: p
     admin_client.get(reverse("admin:django_durable_run_changelist"), {"q": LINE})
     rows.schedule.refresh_from_db()
     assert not rows.schedule.enabled
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_nor_does_a_schedule_that_cannot_fire(caplog: pytest.LogCaptureFixture) -> None:
+    """Its problem is an error's text, or quotes what was given; its name was typed."""
+    caplog.set_level(logging.DEBUG, "django_durable")
+
+    def refuse(**_input: Any) -> str:
+        raise ValueError(LINE)
+
+    just_before_noon()
+    make_schedule(workflow="hostile.keyed", name=LINE, next_fire_at=NOON)
+    loop = fire_loop(make_workflow(name="hostile.keyed", max_concurrency=1, concurrency_key=refuse))
+    move_to(NOON + timedelta(seconds=1))
+    loop.tick()
+    assert "stopped: " in caplog.text
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_nor_does_one_that_fires(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "django_durable")
+    just_before_noon()
+    for overlap in ("skip", "allow"):
+        make_schedule(name=f"{overlap} {LINE}", overlap=overlap, next_fire_at=NOON)
+    loop = fire_loop()
+    for hours in range(2):
+        move_to(NOON + hours * HOUR + timedelta(seconds=1))
+        loop.tick()
+    assert "fired schedule=" in caplog.text and "skipped: overlap schedule=" in caplog.text
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_nor_does_one_in_code(caplog: pytest.LogCaptureFixture) -> None:
+    """It is declared, changed, renamed and removed."""
+    caplog.set_level(logging.DEBUG, "django_durable")
+    odd = "a\u202eb\u2028c\x9b"
+    code_of(make_workflow(LINE, Cron("@daily", name=odd), name=odd)).tick()
+    code_of(make_workflow(Cron("@hourly", name=odd), name=odd)).tick()
+    advance(timedelta(days=1))
+    code_of(make_workflow(Cron("@hourly", name=odd), name=f"{odd}2", aliases=[odd])).tick()
+    advance(timedelta(days=1))
+    code_of(make_workflow()).tick()
+    for told in ("cannot fire", "follows the code", "is now", "is in the code no more"):
+        assert told in caplog.text
+    assert wrong_records(caplog) == []
+
+
+ODD = "hostile.a\u202eb\u2028c\x9b"
+attempts: list[int] = []
+
+
+@durable_workflow(name=ODD)
+def changing(ctx: Context) -> None:
+    """As if its code had changed while it slept."""
+    attempts.append(len(attempts))
+    if len(attempts) == 1:
+        ctx.step("a\u202eb\u2028c\x9b", str)
+    ctx.sleep("nap", 1)
+
+
+@pytest.mark.django_db
+def test_nor_does_a_workflow_whose_code_has_changed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "django_durable.executor")
+    attempts.clear()
+    changing.enqueue()
+    run_until_idle(skip_waits=True)
+    assert "diverged run=" in caplog.text
     assert wrong_records(caplog) == []
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django_durable import Cron
 from django_durable.exceptions import InvalidSchedule, WorkflowDefinitionError
 from django_durable.models import Run, Schedule
+from django_durable.signals import schedule_fired
 from django_durable.workflows.options import WorkflowOptions
 from tests.admin.pages import judge
 from tests.hostile import rude
@@ -20,7 +21,8 @@ from tests.hostile.app.workflows import NO_NAMES, fail, name_of
 from tests.hostile.corpus import CORPUS, DAMAGED, TEXTS
 from tests.hostile.ends import nothing_escapes
 from tests.hostile.rude import Rude
-from tests.schedules.making import at, fire_loop, fresh, make_schedule, make_workflow, move_to
+from tests.schedules.making import at, code_of, fire_loop, fresh, make_schedule, make_workflow, move_to
+from tests.schedules.noon import NOON, just_before_noon
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 
@@ -92,9 +94,6 @@ def test_a_zone_is_known_or_refused(what: str) -> None:
     assert len(str(caught.value)) < 1_000
 
 
-NOON = at("2040-05-01T12:00:00")
-
-
 def hostile_rows() -> list[Schedule]:
     """As somebody writes them who can write to the table: due, whatever they say, as far as the database takes it."""
     due: dict[str, Any] = {"next_fire_at": NOON, "workflow": "app.nightly"}
@@ -122,7 +121,7 @@ def is_stored(part: Any) -> bool:
 
 
 def test_one_bad_schedule_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     rows = hostile_rows()
     good = make_schedule(name="good")
     loop = fire_loop()
@@ -139,10 +138,10 @@ def test_one_bad_schedule_stops_no_other(caplog: pytest.LogCaptureFixture) -> No
     assert not Run.objects.exclude(workflow="app.nightly").exists()
 
 
-@pytest.mark.parametrize("what", [what for what in rude.ERRORS if what != "KeyboardInterrupt"])
-def test_a_key_function_that_raises_stops_its_own_schedule_alone(what: str) -> None:
+@pytest.mark.parametrize("what", rude.ERRORS)
+def test_a_key_function_that_raises_stops_its_own_schedule_alone(what: str, as_in_a_worker: None) -> None:
     """It is a project's code, and is asked before there is a run that could fail."""
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     keyed = make_workflow(name="app.keyed", max_concurrency=1, concurrency_key=lambda **_input: fail(what))
     bad = make_schedule(workflow="app.keyed", name="a bad one, and the first", next_fire_at=NOON)
     good = make_schedule(name="good")
@@ -154,6 +153,46 @@ def test_a_key_function_that_raises_stops_its_own_schedule_alone(what: str) -> N
     assert fresh(good).last_scheduled_for == NOON
     assert fresh(bad).problem
     assert fresh(bad).next_fire_at is None
+
+
+WAYS = (
+    *("str exits", "eq raises", "attributes raise", "of a nameless class", "group of what is no Exception"),
+    *("no Exception", "KeyboardInterrupt", "SystemExit", "GeneratorExit", "CancelledError", "MemoryError"),
+)
+"""Each of these takes another way through the code, or comes past ``except Exception``."""
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_a_schedule_in_code_that_raises_when_it_is_read_stops_no_other(what: str, as_in_a_worker: None) -> None:
+    class Raises(dict[str, Any]):
+        def __bool__(self) -> bool:
+            fail(what)
+            return True
+
+    bad, good = Cron("@hourly", name="a bad one", input=Raises()), Cron("@hourly", name="good")
+    with nothing_escapes():
+        code_of(make_workflow(bad, good)).tick()
+    assert Schedule.objects.get(name="good").next_fire_at is not None
+    assert Schedule.objects.get(name="a bad one").problem
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_a_receiver_that_raises_keeps_nobody_from_hearing_of_a_fire(what: str, as_in_a_worker: None) -> None:
+    heard: list[Any] = []
+
+    def refuse(**_facts: Any) -> None:
+        heard.append(_facts["scheduled_for"])
+        fail(what)
+
+    schedule_fired.connect(refuse)
+    just_before_noon()
+    rows = [make_schedule(name=name) for name in ("one", "other")]
+    loop = fire_loop()
+    move_to(NOON + timedelta(seconds=1))
+    with nothing_escapes():
+        loop.tick()
+    assert heard == [NOON, NOON]
+    assert [fresh(row).last_scheduled_for for row in rows] == [NOON, NOON]
 
 
 @pytest.mark.parametrize(
