@@ -23,9 +23,8 @@ from ..models.run import ALIVE
 from ..queues.ready import Ready
 from ..signals import run_enqueued, schedule_fired
 from ..store import by_hand, scheduling
-from ..store.auditing import Verb, audit_schedule
+from ..store.auditing import Verb
 from ..store.database import Database
-from ..store.locking_schedules import brief_schedule_lock
 from .after_commit import after_commit
 from .listing import DUE_GRACE
 from .pushing import push_after_commit
@@ -303,24 +302,12 @@ def change(schedule: Schedule, changes: Mapping[str, Any], *, reason: str = "", 
     by_hand.redefine(Database(), schedule.pk, changes, Verb(actor, reason))
 
 
-TOLD_OF_REMOVED = ("expression", "timezone", "overlap", "catch_up", "jitter")
-"""What the audit keeps of a row that is gone: all of it but its input, which may be secret."""
-
-
 def remove(schedule: Schedule, *, reason: str = "", actor: str = "") -> None:
     """Take a schedule of the operators' away for good, enabled or not; in its audit, with what it was. What is due and
     has not fired does not fire. Runs that it has started stay and go on; which instants they were started for goes with
     the row (``Fire``). Raises Schedule.DoesNotExist for one that belongs to code or is gone already, ScheduleLocked.
     """
-    db = Database()
-    # Under its lock: a worker that fires it just now is waited for, and its fire goes too. Its run stays.
-    with brief_schedule_lock(db, Schedule.objects.filter(pk=schedule.pk, app_label="")) as found:
-        if not found:
-            raise Schedule.DoesNotExist
-        [row] = found
-        was = ", ".join(f"{name} {getattr(row, name)}" for name in TOLD_OF_REMOVED)
-        audit_schedule(db, row, "remove", Verb(actor, reason).about(was))
-        Schedule.objects.using(db.alias).filter(pk=row.pk).delete()
+    row = by_hand.remove(Database(), schedule.pk, Verb(actor, reason))
     by, why = in_one_line(actor), in_one_line(reason)
     logger.info("schedule=%s of %s removed by=%s: %s", row.name, row.workflow, by, why)
 

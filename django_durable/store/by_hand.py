@@ -91,6 +91,24 @@ def redefine(db: Database, schedule_id: int, changes: Mapping[str, Any], by: Ver
     return row
 
 
+TOLD_OF_REMOVED = ("expression", "timezone", "overlap", "catch_up", "jitter")
+"""What the audit keeps of a row that is gone: all of it but its input, which may be secret."""
+
+
+def remove(db: Database, schedule_id: int, by: Verb) -> Schedule:
+    """Delete a row of the operators', and with it its fires; the row as it was. One that belongs to code is not found.
+
+    Raises Schedule.DoesNotExist, ScheduleLocked.
+    """
+    # Under its lock: a worker that fires it just now is waited for, and its fire goes too. Its run stays.
+    with brief_schedule_lock(db, _only(schedule_id).filter(app_label="")) as found:
+        row = _the_one(found)
+        was = ", ".join(f"{name} {getattr(row, name)}" for name in TOLD_OF_REMOVED)
+        audit_schedule(db, row, "remove", by.about(was))
+        _only(schedule_id).using(db.alias).delete()
+    return row
+
+
 def _definition(columns: Mapping[str, Any]) -> str:
     """Names and values for the audit. Of the input only that: it may be secret."""
     return ", ".join(name if name == "input" else f"{name} {value}" for name, value in columns.items())

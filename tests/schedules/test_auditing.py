@@ -16,11 +16,11 @@ from django_durable.store.database import Database
 from django_durable.store.pruning import prune
 from django_durable.workflows.definition import Workflow
 from tests.admin.world import make_run
-from tests.schedules.making import DAY, HOUR, NIGHTLY, advance, at, code_of, make_schedule, make_workflow, move_to
+from tests.schedules.making import DAY, HOUR, NIGHTLY, advance, code_of, make_schedule, make_workflow, move_to
+from tests.schedules.noon import NOON
 
 pytestmark = pytest.mark.django_db
 
-NOON = at("2040-05-01T12:00:00")
 GRACE = timedelta(seconds=61)
 """Two leases, and a little."""
 

@@ -30,11 +30,10 @@ from tests.schedules.making import (
     runs,
     tick_until_done,
 )
+from tests.schedules.noon import NOON, just_before_noon
 from tests.store.parallel import Threads, answer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
-
-NOON = at("2040-05-01T12:00:00")
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +88,7 @@ def test_again_it_starts_nothing(small_portions: None) -> None:
 
 def test_only_what_has_started_no_run_is_filled() -> None:
     """Skipped and missed instants count as such: the first of many missed ones is not the only one to stay away."""
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row, loop = make_schedule(), fire_loop()
     move_to(NOON + 5 * HOUR)
     tick_until_done(loop)  # the latest of those that were missed
@@ -129,7 +128,7 @@ def test_the_future_is_not_filled() -> None:
 
 
 def test_an_instant_that_is_due_fires_once_whoever_comes_first() -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row, loop = make_schedule(), fire_loop()
     move_to(NOON)
     backfill(row, NOON, NOON)

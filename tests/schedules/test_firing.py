@@ -40,17 +40,12 @@ from tests.schedules.making import (
     runs,
     tick_until_done,
 )
+from tests.schedules.noon import NOON
 from tests.store.rows import make_run
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.usefixtures("before_noon")]
 
-NOON = at("2040-05-01T12:00:00")
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture(autouse=True)
-def _just_before_noon() -> None:
-    move_to(NOON - timedelta(minutes=1))
 
 
 def due(row: Schedule) -> datetime:

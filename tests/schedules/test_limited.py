@@ -20,7 +20,6 @@ from django_durable.workflows.definition import Workflow
 from tests.schedules.making import (
     HOUR,
     NIGHTLY,
-    at,
     end,
     fire_loop,
     make_schedule,
@@ -29,15 +28,14 @@ from tests.schedules.making import (
     outcomes,
     runs,
 )
+from tests.schedules.noon import NOON, just_before_noon
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
-
-NOON = at("2040-05-01T12:00:00")
 
 
 @pytest.fixture
 def workflow(monkeypatch: pytest.MonkeyPatch) -> Workflow[Any, Any]:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     made = make_workflow(max_concurrency=1)
     monkeypatch.setattr(schedules, "find", {made.name: made}.get)
     return made
@@ -95,7 +93,7 @@ def test_runs_by_hand_and_for_the_past_keep_to_the_limit(workflow: Workflow[Any,
 
 
 def hourly(**options: Any) -> tuple[Any, Any, Workflow[Any, Any]]:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     made = make_workflow(**options)
     return make_schedule(overlap="allow"), fire_loop(made), made
 

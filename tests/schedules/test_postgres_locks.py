@@ -16,7 +16,6 @@ from django_durable.store import locking
 from tests.schedules.making import (
     HOUR,
     advance,
-    at,
     code_of,
     fire_loop,
     fires,
@@ -28,11 +27,11 @@ from tests.schedules.making import (
     runs,
     tick_until_done,
 )
+from tests.schedules.noon import NOON, just_before_noon
 from tests.store.parallel import Threads, answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
-NOON = at("2040-05-01T12:00:00")
 SECOND = timedelta(seconds=1)
 
 
@@ -43,7 +42,7 @@ def threads() -> Iterator[Threads]:
 
 
 def test_a_schedule_that_another_worker_holds_is_left_to_it(threads: Threads) -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row, other = make_schedule(), make_schedule(name="other")
     loop = fire_loop()
     move_to(NOON)
@@ -61,7 +60,7 @@ def test_a_run_that_a_web_transaction_holds_does_not_stop_the_other_schedules(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locking, "LOCK_SECONDS", 60.0)  # who waited as operators do would not come back
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row = make_schedule(overlap="cancel_previous")
     loop = fire_loop()
     move_to(NOON)
@@ -103,7 +102,7 @@ def test_a_schedule_that_a_web_transaction_holds_does_not_stop_the_others_from_f
 def test_an_open_backfill_does_not_hold_up_the_loops(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     workflow = make_workflow()
     monkeypatch.setattr(schedules, "find", {workflow.name: workflow}.get)
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row, other = make_schedule(), make_schedule(name="other")
     loop = fire_loop()
     move_to(NOON)
@@ -143,7 +142,7 @@ def test_an_operator_waits_only_so_long_for_a_schedule(
 
 
 def test_a_lost_connection_is_opened_again() -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row, loop = make_schedule(), fire_loop()
     move_to(NOON)
     pid = connection.connection.info.backend_pid

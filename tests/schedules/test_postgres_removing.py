@@ -18,7 +18,6 @@ from tests.schedules.making import (
     HOUR,
     NIGHTLY,
     advance,
-    at,
     code_of,
     fire_loop,
     make_schedule,
@@ -28,18 +27,17 @@ from tests.schedules.making import (
     runs,
     tick_until_done,
 )
+from tests.schedules.noon import NOON, just_before_noon
 from tests.store.parallel import Threads, answer, session, wait_until_blocked
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
-
-NOON = at("2040-05-01T12:00:00")
 
 
 @pytest.fixture(autouse=True)
 def _just_before_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     workflow = make_workflow()
     monkeypatch.setattr(schedules, "find", {workflow.name: workflow}.get)
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from django_durable.worker.loops.fire import Fire as FireLoop
 from tests.processes import Worker, wait_until
 from tests.schedules.making import (
     HOUR,
-    at,
     code_of,
     end,
     fire_loop,
@@ -27,11 +26,11 @@ from tests.schedules.making import (
     outcomes,
     runs,
 )
+from tests.schedules.noon import NOON, just_before_noon
 from tests.store.parallel import Threads, answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
-NOON = at("2040-05-01T12:00:00")
 SECOND = timedelta(seconds=1)
 WORKERS = 4
 
@@ -58,7 +57,7 @@ def together(threads: Threads, loops: list[FireLoop], ticks: int = 1) -> None:
 @pytest.mark.behaviour("RUN-14a")
 @pytest.mark.parametrize("overlap", ["skip", "allow", "queue", "cancel_previous"])
 def test_workers_that_tick_together_start_one_run_for_each_instant(threads: Threads, overlap: str) -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row = make_schedule(overlap=overlap)
     loops = [fire_loop() for _ in range(WORKERS)]
     for hour in range(10):
@@ -70,7 +69,7 @@ def test_workers_that_tick_together_start_one_run_for_each_instant(threads: Thre
 
 
 def test_workers_share_many_schedules_and_miss_none(threads: Threads) -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     rows = [make_schedule(name=f"schedule {number}") for number in range(20)]
     loops = [fire_loop() for _ in range(WORKERS)]
     move_to(NOON)
@@ -80,7 +79,7 @@ def test_workers_share_many_schedules_and_miss_none(threads: Threads) -> None:
 
 
 def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     row = make_schedule(catch_up="all", overlap="allow")
     loops = [fire_loop() for _ in range(WORKERS)]
     for rest in range(20):
@@ -109,7 +108,7 @@ def test_workers_that_start_together_make_each_row_once(threads: Threads) -> Non
 
 
 def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() -> None:
-    move_to(NOON - timedelta(minutes=1))
+    just_before_noon()
     rows = [make_schedule(name=name) for name in ("deleted", "disabled")]
     loop = fire_loop()
     look = type(loop)._fire_alone

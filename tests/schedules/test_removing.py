@@ -22,7 +22,6 @@ from tests.schedules.making import (
     HOUR,
     NIGHTLY,
     advance,
-    at,
     code_of,
     fire_loop,
     fires,
@@ -32,17 +31,12 @@ from tests.schedules.making import (
     runs,
     tick_until_done,
 )
+from tests.schedules.noon import NOON
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.usefixtures("before_noon")]
 
-NOON = at("2040-05-01T12:00:00")
 WAS = "expression 0 * * * *, timezone UTC, overlap skip, catch_up latest, jitter 0.0"
 ME = f"shell:{pwd.getpwuid(os.getuid()).pw_name}"
-
-
-@pytest.fixture(autouse=True)
-def _just_before_noon() -> None:
-    move_to(NOON - timedelta(minutes=1))
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import pytest
 
 from django_durable.core.schedules.cron import Cron
 from django_durable.models import Run, Schedule
-from tests.schedules.making import HOUR, NIGHTLY, advance, at, code_of, fire_loop, make_schedule, make_workflow, move_to
+from tests.schedules.making import HOUR, NIGHTLY, advance, code_of, fire_loop, make_schedule, make_workflow, move_to
+from tests.schedules.noon import NOON
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 
-NOON = at("2040-05-01T12:00:00")
 GRACE = timedelta(seconds=61)
 """Two leases, and a little."""
 RENAMED = "app.close_day"

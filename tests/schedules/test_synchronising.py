@@ -28,17 +28,12 @@ from tests.schedules.making import (
     move_to,
     outcomes,
 )
+from tests.schedules.noon import NOON
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.usefixtures("before_noon")]
 
-NOON = at("2040-05-01T12:00:00")
 GRACE = timedelta(seconds=60)
 """Two leases."""
-
-
-@pytest.fixture(autouse=True)
-def _just_before_noon() -> None:
-    move_to(NOON - timedelta(minutes=1))
 
 
 def start(*crons: Any, **more: Any) -> Synchronise:

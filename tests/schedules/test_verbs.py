@@ -27,15 +27,9 @@ from tests.schedules.making import (
     outcomes,
     runs,
 )
+from tests.schedules.noon import NOON
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
-
-NOON = at("2040-05-01T12:00:00")
-
-
-@pytest.fixture(autouse=True)
-def _just_before_noon() -> None:
-    move_to(NOON - timedelta(minutes=1))
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.usefixtures("before_noon")]
 
 
 @pytest.fixture
