@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -88,14 +88,15 @@ class RedisQueue:
     def push(self, runs: Sequence[Ready]) -> None:
         if not runs or not self.gives_hints:
             return
-        lists: dict[str, list[str]] = defaultdict(list)
+        lists: dict[tuple[str, str], list[str]] = defaultdict(list)
         for run in runs:
-            lists[self._key(run.queue, band_of(run.priority))].append(str(run.id))
+            push = "LPUSH" if run.is_under_way else "RPUSH"
+            lists[push, self._key(run.queue, band_of(run.priority))].append(str(run.id))
 
         def send() -> None:
             # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
             replies = self._sender().send(
-                [("RPUSH", key, *ids) for key, ids in lists.items()], is_awaited="push" in self._failing
+                [(push, key, *ids) for (push, key), ids in lists.items()], is_awaited="push" in self._failing
             )
             for (_, key, *_), length in replies:
                 if length > LIST_LIMIT:
@@ -133,6 +134,21 @@ class RedisQueue:
             return sum(client.llen(self._key(queue, band)) for band in BANDS)
 
         return self._guarded("length", count, 0) if self.gives_hints else 0
+
+    def peek(self, queue: str, count: int) -> Iterator[list[bytes]]:
+        """All that is in the lists of a queue, up to ``count`` elements at a time, for who only looks: it stays there.
+
+        Elements that are taken out meanwhile move the others, some of which are then passed over. For people: raises
+        redis.RedisError or OSError where Redis does not answer.
+        """
+        for band in BANDS:
+            # No further than a list may be long: one that grows as fast as it is read has an end too.
+            for start in range(0, LIST_LIMIT, count):
+                key, end = self._key(queue, band), start + count - 1
+                if found := self._client(HANG_SECONDS).lrange(key, start, end):
+                    yield found
+                if len(found) < count:
+                    break
 
     def health(self) -> Health:
         """Ask Redis how it is. For people: raises redis.RedisError where it does not answer."""

@@ -76,6 +76,12 @@ class QueueContract:
         assert queue.pop(["default"], 10, LONG) == self.expected(runs)
         assert queue.pop(["default"], 10, 0.01) == []
 
+    def test_what_is_under_way_comes_out_before_what_waits_to_begin(self, queue: Queue):
+        waiting, going_on = ready(), Ready(uuid7(), "default", 0, is_under_way=True)
+        urgent = ready(priority=9)
+        queue.push([waiting, going_on, urgent])
+        assert queue.pop(["default"], 10, LONG) == self.expected([urgent, going_on, waiting])
+
     def test_who_asks_for_no_queue_gets_nothing_and_waits_no_longer_than_he_said(self, queue: Queue):
         queue.push([ready()])
         _, took = timed(lambda: [queue.pop([], 10, 0.05) for _ in range(3)])
@@ -210,6 +216,19 @@ if settings.QUEUE == "redis":
             from django_durable.queues.redis import RedisQueue
 
             return RedisQueue("default", "contract")
+
+        def test_who_peeks_sees_all_and_takes_nothing(self, queue: Any):
+            """Garbage too, which a pop drops: it is what some look for."""
+            from django_redis import get_redis_connection
+
+            runs = [ready(priority=priority) for priority in (1, 0, 0, 0, -1)]
+            queue.push([*runs, ready("other")])
+            get_redis_connection("default").rpush("contract:{default}:low", b"\xff")
+            seen = [str(run.id).encode() for run in runs]
+            for _ in range(2):
+                assert list(queue.peek("default", 2)) == [seen[:1], seen[1:3], seen[3:4], [seen[4], b"\xff"]]
+            assert list(queue.peek("nobody's", 2)) == []
+            assert queue.pop(["default"], 10, LONG) == ids(runs)
 
 
 REDIS_CACHE = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dialects import Dialect
 from . import claim_records
+from .endings import TERMINAL
 from .leases import CLAIM, QUEUED_OR_PAUSED
 from .lines import ASLEEP, FREE, QUEUED, claimable, first_of_lines, first_of_queues, lines
 from .waits import has_room, is_item
@@ -175,7 +176,7 @@ def load_children(d: Dialect) -> str:
                 (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
             FROM django_durable_journalentry j JOIN django_durable_run c ON c.parent_id = j.run_id AND {path}
             WHERE j.run_id {d.among("ids")} AND j.kind = '{kind}' AND j.status = 'waiting'
-                AND c.status IN ('succeeded', 'failed', 'cancelled') {more}"""
+                AND c.status IN {TERMINAL} {more}"""
 
     # Not with OR: who waits for one child would look at the thousands of a map that is over.
     noted = "SELECT 1 FROM django_durable_journalentry n WHERE n.run_id = j.run_id AND n.path = c.parent_path"

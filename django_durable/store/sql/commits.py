@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..dialects import Dialect
+from .endings import TERMINAL
 from .leases import CLAIM, IS_PAUSING, QUEUED_OR_PAUSED, ours
 from .starts import FALSE, NEW_RUN, NEW_TAG, insert_runs
 from .waits import has_reason
@@ -148,7 +149,7 @@ def leave(d: Dialect) -> str:
     cannot_undo = "o.status = 'blocked' AND r.phase = 'compensating'"
     cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
     undoes = f"({cancels} AND coalesce(o.undoes, {FALSE}))"
-    over = f"({cancels} OR o.status IN ('succeeded', 'failed', 'cancelled')) AND NOT {undoes}"
+    over = f"({cancels} OR o.status IN {TERMINAL}) AND NOT {undoes}"
     return f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled'

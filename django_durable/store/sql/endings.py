@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from ...core.journal import states
+from ...core.journal.states import Status
+
+TERMINAL = "({})".format(", ".join(f"'{status}'" for status in Status if status in states.TERMINAL))
+"""The statuses of runs that are over, for IN."""
+
 
 def ending() -> str:
     """The status of a run, and what it has returned."""

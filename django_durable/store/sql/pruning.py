@@ -7,8 +7,8 @@ so its id lies below a bound that the clock gives, and a walk along the primary 
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .endings import TERMINAL
 
-TERMINAL = "('succeeded', 'failed', 'cancelled')"
 KEEP = {"workflow": "text", "seconds": "double precision"}
 MEMBER = {"id": "uuid", "seconds": "double precision"}
 BELONGINGS = ("journalentry", "payload", "event", "tag", "audit", "claimrecord", "logline")

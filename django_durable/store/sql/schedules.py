@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..dialects import Dialect
+from .endings import TERMINAL
 
 # Driven by the open fires of one schedule, a handful through their partial index, never by its runs or all live runs.
-_LIVE = """FROM django_durable_fire f JOIN django_durable_run r ON r.id = f.run_id
-            WHERE f.is_open AND r.status NOT IN ('succeeded', 'failed', 'cancelled')"""
+_LIVE = f"""FROM django_durable_fire f JOIN django_durable_run r ON r.id = f.run_id
+            WHERE f.is_open AND r.status NOT IN {TERMINAL}"""
 
 
 def now(d: Dialect) -> str:

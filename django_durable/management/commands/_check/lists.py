@@ -7,7 +7,7 @@ from contextlib import closing
 from uuid import UUID
 
 from ....conf import durable_settings
-from ....queues.redis import BANDS, HANG_SECONDS, LIST_LIMIT, RedisQueue
+from ....queues.redis import RedisQueue
 from ....store.database import Database
 from ....store.invariants import Bounds, Finding, Violation
 from ....store.invariants.hints import missing, queues_in_use
@@ -21,40 +21,26 @@ class ListsUnread(Exception):
     """Redis did not say what is in a list."""
 
 
-class Lists(RedisQueue):
-    """The queue's lists, for who only looks: what is in them stays there."""
-
-    def slices(self, queue: str, size: int) -> Iterator[list[bytes]]:
-        """All that is in the lists of a queue, as long as these may be. Elements that are taken out meanwhile move the
-        others, some of which are then passed over. Raises ListsUnread."""
-        for band in BANDS:
-            for start in range(0, LIST_LIMIT, size):
-                if found := self._slice(self._key(queue, band), start, size):
-                    yield found
-                if len(found) < size:
-                    break
-
-    def _slice(self, key: str, start: int, size: int) -> list[bytes]:
-        try:
-            found: list[bytes] = self._client(HANG_SECONDS).lrange(key, start, start + size - 1)
-        except Exception as error:  # of the client, whose errors only the queue knows by name
-            raise ListsUnread(f"Redis could not be asked: {type(error).__name__}: {error}") from error
-        return found
-
-
 def look_through(db: Database, finding: Finding, bounds: Bounds, kept: float) -> None:
     """Put into ``finding`` what the lists hold that is no run's id; ``kept`` as for ``missing``. Raises NotInTime,
     ListsUnread."""
     settings = durable_settings()
     queues = queues_in_use(db, bounds.timeout) | {one.options.queue for one in workflows().values()}
-    with closing(Lists(settings.REDIS_CACHE, settings.KEY_PREFIX)) as lists:
+    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as lists:
         for queue in sorted(queues):
-            for found in lists.slices(queue, min(SLICE, bounds.window)):
+            for found in _slices(lists, queue, min(SLICE, bounds.window)):
                 finding.rows += len(found)
                 finding.violations += _wrong(db, finding.id, queue, found, bounds, kept)
                 if len(finding.violations) >= bounds.limit:
                     del finding.violations[bounds.limit :]
                     return
+
+
+def _slices(lists: RedisQueue, queue: str, size: int) -> Iterator[list[bytes]]:
+    try:
+        yield from lists.peek(queue, size)
+    except Exception as error:  # of the client, whose errors only the queue knows by name
+        raise ListsUnread(f"Redis could not be asked: {type(error).__name__}: {error}") from error
 
 
 def _wrong(db: Database, name: str, queue: str, found: list[bytes], bounds: Bounds, kept: float) -> list[Violation]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...dialects import Dialect
+from ..endings import TERMINAL
 from ..pruning import BELONGINGS
-from .windows import TERMINAL, in_window, is_none, is_some, judged_runs
+from .windows import in_window, is_none, is_some, judged_runs
 
 LIVE_CHILD = f"r.parent_id IS NOT NULL AND NOT r.detached AND r.status NOT IN {TERMINAL}"
 

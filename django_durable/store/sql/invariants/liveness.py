@@ -6,6 +6,7 @@ With each comes something by which it is known again as what has not moved since
 from __future__ import annotations
 
 from ...dialects import Dialect
+from ..endings import TERMINAL
 from ..lines import ASLEEP, QUEUED, claimable, lines
 
 MINE = "django_durable\\_"
@@ -68,8 +69,8 @@ def lapsed(d: Dialect) -> str:
 def late(d: Dialect) -> str:
     """L5: schedules that were due ``bound`` seconds ago, which some live worker should have fired: of a workflow that
     one knows, and an operator's or confirmed by running code. One that waits for its own run is not late."""
-    live = """SELECT 1 FROM django_durable_fire f JOIN django_durable_run r ON r.id = f.run_id
-        WHERE f.schedule_id = s.id AND f.is_open AND r.status NOT IN ('succeeded', 'failed', 'cancelled') LIMIT 1"""
+    live = f"""SELECT 1 FROM django_durable_fire f JOIN django_durable_run r ON r.id = f.run_id
+        WHERE f.schedule_id = s.id AND f.is_open AND r.status NOT IN {TERMINAL} LIMIT 1"""
     return f"""
         SELECT s.id, s.next_fire_at, {d.seconds_since("s.next_fire_at")} FROM django_durable_schedule s
         WHERE s.enabled AND s.next_fire_at < {d.later("-(%(bound)s)")} AND s.problem = ''

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...dialects import Dialect
-from .windows import SLACK, TERMINAL, in_window, is_none, is_some, judged, judged_runs
+from ..endings import TERMINAL
+from .windows import SLACK, in_window, is_none, is_some, judged, judged_runs
 
 
 def lease(d: Dialect) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...dialects import Dialect
+from ..endings import TERMINAL
 from ..waits import LOW_WATER, has_room, is_item
-from .windows import TERMINAL, in_window, is_none, is_some
+from .windows import in_window, is_none, is_some
 
 
 def waits(d: Dialect) -> str:

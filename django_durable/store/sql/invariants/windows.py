@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-TERMINAL = "('succeeded', 'failed', 'cancelled')"
 SLACK = "1.0"
 """Seconds."""
 
