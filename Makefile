@@ -7,7 +7,8 @@ BIN = .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore --only-binary :all:
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
-# Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it).
+# Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it;
+# `make test-faults` takes the number too).
 DURATION = 60
 SEED =
 
@@ -18,7 +19,7 @@ help:
 	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
-	@echo "make test-faults  every statement, commit and boundary of the engine fails once, in five ways"
+	@echo "make test-faults  every statement, commit and boundary of the engine fails once, in five ways; a minute of chaos"
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
 	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
 	@echo "make mutants      which faults of the engine no test would notice (at most one in 25)"
@@ -49,6 +50,7 @@ test-browser: .venv/.ready-browser
 
 test-faults: .venv/.ready-test
 	@$(BIN)/python -m tests.faults $(ARGS)
+	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 $${seed:+--seed "$$seed"}
 
 test-system: .venv/.ready-test
 	@$(BIN)/python -m tests.system $(ARGS)

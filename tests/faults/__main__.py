@@ -1,142 +1,95 @@
 """Faults at every point, on PostgreSQL with Redis and on SQLite: `python -m tests.faults`.
 
-Before, the tests of this folder plant faults in the engine and see that the enumeration finds them. Its last line is
+Beside it, the tests of this folder plant faults in the engine and see that the enumeration finds them. The last line is
 one JSON object. A scenario with fewer points than `floor.json` says fails: points may only become more.
+
+Each part is a process group under a guard (`tests/servers`): however this command ends, nothing of it is left.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-from tests.faults.backends import BACKENDS, Count, Task, enumerate_on
+from tests.faults.backends import BACKENDS
+from tests.faults.options import ALL, parse
+from tests.faults.totals import Totals
+from tests.servers import Folder, Guarded
 
-FOLDER = Path(__file__).resolve().parent
-FLOOR = FOLDER / "floor.json"
-ACTIONS = ("die", "before", "after", "terminate", "stall")
-SCENARIOS = ("plain", "atomic", "sleep-and-event", "child", "compensation", "schedule")
-ALL = (*SCENARIOS, "handed-back", *(f"{name}-cancelled" for name in SCENARIOS))
-LANES = 2
-"""For each backend. Victim and rescue of a lane take turns, and wait for their server."""
-
-SHOWN = 10
-"""Cases of a scenario that are printed when they have failed."""
+HERE = Path(__file__).resolve().parent
+FLOOR = HERE / "floor.json"
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     began = time.monotonic()
-    if options.backend:
-        return enumerate_one(options)
-    if not options.blind and (status := see()):
-        return status
-    with ThreadPoolExecutor() as pool:
-        totals = list(pool.map(lambda backend: in_process(backend, arguments), BACKENDS))
-    total = {key: sum(one[key] for one in totals) for key in ("points", "cases", "failed")}
-    print(json.dumps({**total, "seconds": round(time.monotonic() - began)}), flush=True)
-    return 1 if total["failed"] else 0
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--backend", choices=list(BACKENDS), help="only this one")
-    parser.add_argument("--scenario", choices=ALL, action="append", help="only these")
-    parser.add_argument("--action", choices=ACTIONS, action="append", help="only these")
-    parser.add_argument("--point", type=int, metavar="K", help="only the K-th point")
-    parser.add_argument("--all", action="store_true", help="also what is the same as at the point after it")
-    parser.add_argument("--lanes", type=int, default=LANES, help="side by side, for each backend")
-    parser.add_argument("--blind", action="store_true", help="without the tests that plant faults in the engine")
-    parser.add_argument("--write-floor", action="store_true", help="take the points of this run for the least ones")
-    return parser.parse_args(arguments)
-
-
-def see() -> int:
-    """Whether the enumeration sees anything: its own tests, in a process of their own."""
-    environment = {**os.environ, "DURABLE_TEST_FAULTS": "1", "DURABLE_TEST_BACKEND": "postgres-redis"}
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", str(FOLDER)], env=environment).returncode
-
-
-def in_process(backend: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """One backend in a process of its own, which Django's settings belong to; its totals."""
-    command = [sys.executable, "-m", "tests.faults", *arguments, "--backend", backend]
-    last = ""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if last:
-                print(last, end="", flush=True)
-            last = line
     try:
-        found: dict[str, Any] = json.loads(last)
-    except ValueError:
-        print(last, end="", flush=True)
-        return {"points": 0, "cases": 0, "failed": 1}
-    if process.returncode and not found["failed"]:
-        found["failed"] = 1
-    return found
-
-
-# --- one backend -----------------------------------------------------------------------------
-
-
-def enumerate_one(options: argparse.Namespace) -> int:
-    began = time.monotonic()
-    # An end like any other: the servers, and the lanes with their processes, go too.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    backend = options.backend
-    is_whole = not (options.scenario or options.action or options.point)
-
-    def tell(name: str, count: Count) -> None:
-        figures = f"{count.points:4} points, {count.cases:4} cases, {count.seconds:4.0f} s of a lane"
-        print(f"{backend:8} {name:26} {figures}, {len(count.failed)} failed", flush=True)
-        for one in count.failed[:SHOWN]:
-            print(one, flush=True)
-
-    counts = enumerate_on(backend, tasks_of(options), options.lanes, tell)
-    failed = sum(len(count.failed) for count in counts.values())
+        totals, failed = run(options, arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    failed += sum(one.failed for one in totals.values())
     if options.write_floor and not failed:
-        write_floor(backend, counts)
-    elif is_whole:
-        failed += check_floor(backend, counts)
-    total = {
-        "points": sum(count.points for count in counts.values()),
-        "cases": sum(count.cases for count in counts.values()),
-        "failed": failed,
-    }
-    print(json.dumps({"backend": backend, **total, "seconds": round(time.monotonic() - began)}), flush=True)
+        write_floor(totals)
+    elif not (options.scenario or options.action or options.point):
+        for fewer in check_floor(totals):
+            print(fewer, flush=True)
+            failed += 1
+    total = {"points": sum(sum(one.points.values()) for one in totals.values())}
+    total |= {"cases": sum(one.cases for one in totals.values()), "failed": failed}
+    print(json.dumps({**total, "seconds": round(time.monotonic() - began)}), flush=True)
     return 1 if failed else 0
 
 
-def tasks_of(options: argparse.Namespace) -> list[Task]:
-    """Each scenario with each action: small enough that no lane is left with the last one for long."""
-    actions = [one for one in options.action or ACTIONS if one != "terminate" or options.backend == "postgres"]
-    return [(name, [action], options.point, options.all) for name in options.scenario or ALL for action in actions]
+def run(options: Namespace, arguments: Sequence[str]) -> tuple[dict[str, Totals], int]:
+    """All parts side by side, to their end; the totals of each backend, and how many of the tests' runs failed."""
+    backends = [options.backend] if options.backend else list(BACKENDS)
+    with Folder() as folder, ExitStack() as stack:
+        parts = {name: stack.enter_context(enumerating(name, folder / name, arguments)) for name in backends}
+        is_seeing = not (options.blind or options.backend)
+        tests = stack.enter_context(seeing(folder / "tests")) if is_seeing else None
+        totals = {name: Totals.read(folder / name, part.wait(None)) for name, part in parts.items()}
+        if tests is None:
+            return totals, 0
+        status = tests.wait(None)
+        print((folder / "tests").read_text(errors="replace"), end="", flush=True)
+        return totals, int(bool(status))
 
 
-def check_floor(backend: str, counts: dict[str, Count]) -> int:
-    """Of how many scenarios there are fewer points than there were; says which."""
-    floor = json.loads(FLOOR.read_text())[backend] if FLOOR.exists() else {}
-    fewer = 0
-    for name, least in floor.items():
-        points = counts[name].points if name in counts else 0
-        if points < least:
-            print(f"{backend:8} {name}: {points} points, and there were {least}: they may only become more", flush=True)
-            fewer += 1
-    return fewer
+def enumerating(backend: str, totals: Path, arguments: Sequence[str]) -> Guarded:
+    """One backend in a process of its own, which Django's settings belong to. What it comes to is in ``totals``."""
+    own = ["--backend", backend, "--totals", totals]
+    return Guarded([sys.executable, "-m", "tests.faults.one_backend", *arguments, *own])
 
 
-def write_floor(backend: str, counts: dict[str, Count]) -> None:
+def seeing(log: Path) -> Guarded:
+    """Whether the enumeration sees anything: its own tests."""
+    environment = {**os.environ, "DURABLE_TEST_FAULTS": "1", "DURABLE_TEST_BACKEND": "postgres-redis"}
+    return Guarded([sys.executable, "-m", "pytest", "-q", HERE], env=environment, log=log)
+
+
+def check_floor(totals: dict[str, Totals]) -> Iterator[str]:
+    """In words, the scenarios that have fewer points than they had."""
     floor = json.loads(FLOOR.read_text()) if FLOOR.exists() else {}
-    floor[backend] = {name: counts[name].points for name in ALL if name in counts}
+    for backend, one in totals.items():
+        for name, least in floor.get(backend, {}).items():
+            points = one.points.get(name, 0)
+            if points < least:
+                yield f"{backend:8} {name}: {points} points, and there were {least}: they may only become more"
+
+
+def write_floor(totals: dict[str, Totals]) -> None:
+    """Take the points of this run for the least ones; those of scenarios that were left out stay as they are."""
+    floor = json.loads(FLOOR.read_text()) if FLOOR.exists() else {}
+    for backend, one in totals.items():
+        points = {**floor.get(backend, {}), **one.points}
+        floor[backend] = {name: points[name] for name in ALL if name in points}
     FLOOR.write_text(json.dumps(floor, indent=2) + "\n")
 
 

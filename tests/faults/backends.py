@@ -107,8 +107,9 @@ def prepared(backend: str, lanes: int) -> Iterator[Path]:
 
 
 def _serve(number: int, backend: str, folder: Path, waiting: Any, done: Connection) -> None:
-    from tests.faults.lane import Lane, enumerated
-    from tests.faults.points import Action
+    from tests.faults.enumerating import enumerated
+    from tests.faults.kinds import Action
+    from tests.faults.lane import Lane
 
     take_database(number, is_postgres=backend == "postgres")
     own = folder / f"lane-{number}"
@@ -126,6 +127,7 @@ def _serve(number: int, backend: str, folder: Path, waiting: Any, done: Connecti
 def take_database(number: int, *, is_postgres: bool) -> None:
     """Have this process use the lane's own database, and its own of Redis."""
     from django.conf import settings
+    from django.core.cache import caches
     from django.db import connection, connections
 
     name = connection.creation.get_test_db_clone_settings(str(number))["NAME"]
@@ -135,3 +137,6 @@ def take_database(number: int, *, is_postgres: bool) -> None:
     if is_postgres:
         cache: dict[str, Any] = settings.CACHES["default"]
         cache["LOCATION"] = cache["LOCATION"].replace("db=0", f"db={number + 1}")
+        # One that was made before the fork keeps to the old address, and lanes would empty each other's lists.
+        caches["default"].close()
+        del caches["default"]

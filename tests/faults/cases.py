@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.faults.points import Action, Point
+from tests.faults.kinds import Action, Point
 
 
 @dataclass(frozen=True)

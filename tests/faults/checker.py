@@ -13,7 +13,8 @@ from django_durable.core.journal.states import Kind, Status
 from django_durable.core.payloads.codec import decode
 from django_durable.models import Fire, JournalEntry, Payload, Run
 from tests.app.models import Counter
-from tests.faults.points import BEGINS_BODY, Action
+from tests.faults.kinds import Action
+from tests.faults.named import BEGINS_BODY
 from tests.faults.scenarios import Scenario
 from tests.faults.witness import Lines, Where, where
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 TRUNCATED_EACH = 100
-"""After so many cases the dead rows go too, on PostgreSQL."""
+"""After having been emptied so often the dead rows go too, on PostgreSQL."""
 _emptied = 0
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
-import gc
 import os
 import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from itertools import zip_longest
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,10 +18,12 @@ from typing import Any, Self
 from django.db import connections
 
 from tests.faults.cases import Case, Report
-from tests.faults.points import Action
+from tests.faults.forks import fork
+from tests.faults.kinds import Action
 from tests.faults.rescue import Rescue
 from tests.faults.scenarios import SCENARIOS
-from tests.faults.victim import DIED, STUCK_SECONDS, Victim
+from tests.faults.striker import DIED
+from tests.faults.victim import STUCK_SECONDS, Victim
 
 MINUTE = 10
 """Of the hour, by the clock of every case: schedules of the hour are far from due, whatever time it is."""
@@ -89,7 +88,7 @@ class Lane:
         # Its thread does not come along into a fork, where nobody could set another one.
         faulthandler.cancel_dump_traceback_later()
         ours, theirs = Pipe()
-        self._rescue_pid = _fork(lambda: self._be_rescue(ours, theirs))
+        self._rescue_pid = fork(lambda: self._be_rescue(ours, theirs))
         theirs.close()
         self._rescue = ours
         # Once for nothing: Redis learns the engine's script, and the tables are emptied.
@@ -160,7 +159,7 @@ class Lane:
 
     def _new_victim(self) -> _Victim:
         ours, theirs = Pipe()
-        pid = _fork(lambda: self._be_victim(ours, theirs))
+        pid = fork(lambda: self._be_victim(ours, theirs))
         theirs.close()
         return _Victim(pid, ours)
 
@@ -205,47 +204,6 @@ class Lane:
         if failure:
             raise RescueFailed(f"the rescue could not {verb}:\n{failure}")
         return value
-
-
-def enumerated(
-    lane: Lane, scenario: str, actions: Sequence[Action], only: int | None = None, *, with_repeats: bool = False
-) -> Iterator[Report]:
-    """The scenario untouched, then each action at each point that it passed there (or at the ``only`` one). A report
-    that has been given may be added to until the last one was."""
-    untouched = lane.run(Case(scenario))
-    yield untouched
-    for k, point in enumerate(untouched.points, 1):
-        possible = point.allows | point.repeats if with_repeats or only else point.allows
-        for action in actions:
-            if action in possible and only in (None, k):
-                report = lane.run(Case(scenario, action, k))
-                report.problems += _strayed(report, untouched)
-                yield report
-    lane.inspect()
-
-
-def _strayed(report: Report, untouched: Report) -> Iterator[str]:
-    """Where the way to the fault was not that of the untouched scenario: then it was made at another point."""
-    expected = untouched.points[: report.case.k]
-    if report.points != expected:
-        pairs = enumerate(zip_longest(report.points, expected), 1)
-        number, (was, is_to_be) = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-        yield f"point {number} is {was and was.label!r}, and untouched it is {is_to_be and is_to_be.label!r}"
-
-
-def _fork(child: Callable[[], None]) -> int:
-    """The pid of a process that does ``child`` and ends."""
-    gc.freeze()
-    if pid := os.fork():
-        return pid
-    try:
-        child()
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(1)
 
 
 def _to_the_minute(offset: timedelta) -> timedelta:

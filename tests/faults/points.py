@@ -7,118 +7,22 @@ before each and after it. Installed in a process that does nothing else: nothing
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import wraps
-from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from tests.faults.kinds import ALL, OF_READS, READING_COMMANDS, WRITES, Action, Point, label_of
+from tests.faults.named import MODULES, NAMED, STEP_BODY, Named
+
 T = TypeVar("T")
-
-
-class Action(StrEnum):
-    """What becomes of the worker at its point."""
-
-    DIE = "die"
-    """The process ends there and then."""
-    BEFORE = "before"
-    """An error, and nothing was done."""
-    AFTER = "after"
-    """It was done, and is reported as an error."""
-    TERMINATE = "terminate"
-    """The server ends the session (PostgreSQL), and then it is tried."""
-    STALL = "stall"
-    """The process stands still until its lease has lapsed and another worker has taken over; then it goes on."""
-
-
-class Point(NamedTuple):
-    """``label`` is what stands there, without what differs from case to case. ``repeats``: what is possible there too,
-    and the same as at the point after it, or as another action at this one."""
-
-    label: str
-    allows: frozenset[Action]
-    repeats: frozenset[Action] = frozenset()
 
 
 Strike = Callable[[Action, str, Callable[[], Any], "BaseDatabaseWrapper | None", type[Exception]], Any]
 """Does what the action says at the point of that label: what to do there, the connection, the error to raise."""
-
-
-class Named(NamedTuple):
-    """A function of the engine. ``may_fail``: its callers have to live with an error of the database from it."""
-
-    name: str
-    module: str
-    attribute: str
-    may_fail: bool = False
-    of: int | None = None
-    """The argument that has to hold something: else nothing happens there."""
-    begins_at_once: bool = False
-    """Whether it begins with a statement or command, before it looks at anything: to come to it is to come to that."""
-
-
-STEP_BODY = "step body"
-NAMED = (
-    Named(STEP_BODY, "executor.step_call", "call_plain", may_fail=True),
-    Named("attempt", "worker.pools", "perform_attempt"),
-    Named("atomic step", "executor.sync_driver", "perform_atomically"),
-    Named("batch", "worker.batch_writer", "write_batch", may_fail=True, begins_at_once=True),
-    Named("claims started", "worker.process", "WorkerProcess._start"),
-    Named("outcome handed over", "worker.pools", "Outcomes.store"),
-    Named("commit told of", "worker.aftermath", "Aftermath.committed", may_fail=True),
-    Named("hint", "worker.notifier", "hint", may_fail=True, of=2),
-    Named("signal or log line", "worker.announcer", "Announcer._perform"),
-    Named("parent woken", "store.recovery", "try_wake_parent", may_fail=True, begins_at_once=True),
-    Named("run woken", "store.recovery", "wake", may_fail=True, begins_at_once=True),
-    Named("promotion", "store.recovery", "promote", may_fail=True, begins_at_once=True),
-    Named("sweep", "store.recovery", "sweep", may_fail=True, begins_at_once=True),
-    Named("reap", "store.recovery", "reap", may_fail=True, begins_at_once=True),
-    Named("leases renewed", "worker.heartbeat", "renew", may_fail=True, begins_at_once=True),
-    Named("push", "queues.redis", "RedisQueue.push", of=1),
-    Named("push", "queues.database", "DatabaseQueue.push", of=1),
-    Named("pop", "queues.redis", "RedisQueue.pop", begins_at_once=True),
-    Named("start pushed", "client.pushing", "_hint", may_fail=True),
-    Named("wake pushed", "client.pushing", "_wake", may_fail=True),
-    Named("schedule fired", "worker.loops.fire", "Fire.fire", may_fail=True, begins_at_once=True),
-    Named("firing told of", "worker.loops.fire", "Fire._tell"),
-)
-MODULES = {named.module: import_module(f"django_durable.{named.module}") for named in NAMED}
-"""Imported here, once: a victim is forked for each case."""
-
-BEGINS_BODY = (
-    f"{STEP_BODY}, before",
-    "atomic step, before",
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL",
-    "BEGIN IMMEDIATE",
-)
-"""Between these and the body nothing looks at the lease: who stalls there begins a body that somebody else has
-finished, and no engine that promises "at least once" can know better. What it then writes is refused."""
-
-VARYING = (
-    (re.compile(r"s\d+_x\d+"), "s_x"),
-    (re.compile(r"interval '[-\d.]+ seconds'"), "interval"),
-    (re.compile(r"'[-+]\d[\d.]* seconds'"), "interval"),
-    (re.compile(r"/\* plan \d+ \*/"), ""),
-)
-LABEL_MAX = 110
-WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|SET|set_config|BEGIN|COMMIT|SAVEPOINT|RELEASE|ROLLBACK)\b")
-READING_COMMANDS = ("LLEN", "LRANGE", "PING")
-
-ALL = frozenset(Action)
-OF_READS = frozenset({Action.DIE, Action.AFTER})
-"""A read leaves nothing behind: whoever dies before it may as well die after it, and an error is an error."""
-
-
-def label_of(sql: str) -> str:
-    """The beginning of a statement, without names and times that are another each time."""
-    for pattern, instead in VARYING:
-        sql = pattern.sub(instead, sql)
-    return " ".join(sql.split())[:LABEL_MAX]
 
 
 class Points:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tests.faults.lane import Lane, enumerated, nothing
-from tests.faults.points import Action
+from tests.faults.enumerating import enumerated
+from tests.faults.kinds import Action
+from tests.faults.lane import Lane, nothing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

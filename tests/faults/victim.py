@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import os
 import traceback
-from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
 
 from django.db import Error, connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_durable.client.handle import RunHandle
 from django_durable.client.verbs import cancel_runs
@@ -25,120 +22,19 @@ from django_durable.core.flow.stepping import CurrentStep
 from django_durable.exceptions import DurableError
 from django_durable.executor import atomic
 from django_durable.queues.current import current_queue
-from django_durable.store import database
 from django_durable.worker import batch_writer
 from django_durable.workflows.definition import Workflow
 from tests.app import enumerated
 from tests.faults.cases import Case
-from tests.faults.points import Action, Points
+from tests.faults.control import Control
+from tests.faults.links import KeptConnections, close_if_unusable
+from tests.faults.points import Points
 from tests.faults.pumped import PumpedWorker
 from tests.faults.scenarios import EVENT, SCENARIOS, case_key
+from tests.faults.striker import Striker
 
 STUCK_SECONDS = 20.0
 """A case takes a tenth of a second: one that takes so long waits for something that does not come."""
-DIED = 137
-
-
-class Control:
-    """The line to the lane, and through it to the rescue."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-
-    def ask(self, verb: str, *arguments: Any) -> Any:
-        """Have the rescue do it; its answer."""
-        self._pipe.send((verb, arguments, clock.offset()))
-        return self._pipe.recv()
-
-    def tell(self, what: str, value: Any) -> None:
-        """For the report; nobody answers."""
-        self._pipe.send(("told", (what, value), clock.offset()))
-
-
-class Striker:
-    """Makes the faults of this process."""
-
-    def __init__(self, control: Control, *, is_postgres: bool) -> None:
-        self._control = control
-        self._is_postgres = is_postgres
-        self.points: Points
-
-    def __call__(
-        self,
-        action: Action,
-        label: str,
-        do: Callable[[], Any],
-        link: BaseDatabaseWrapper | None,
-        error: type[Exception],
-    ) -> Any:
-        if action == Action.AFTER:
-            value = do()
-            self._note(action, label)
-            self._fail(label, link, error)
-            return value
-        self._note(action, label)
-        match action:
-            case Action.DIE:
-                os._exit(DIED)
-            case Action.BEFORE:
-                self._fail(label, link, error)
-            case Action.TERMINATE:
-                self._control.ask("terminate", self._sessions(link))
-            case Action.STALL:
-                self._stall()
-        return do()
-
-    def _note(self, action: Action, label: str) -> None:
-        self._control.tell("struck", self.points.passed)
-        self._control.ask("note_fault", str(action), label)
-
-    def _fail(self, label: str, link: BaseDatabaseWrapper | None, error: type[Exception]) -> None:
-        if link is not None:
-            # As where the server has said it: the wrapper around the statement keeps this in mind.
-            link.errors_occurred = True
-        raise error(f"made by the enumeration at {label!r}")
-
-    def _sessions(self, link: BaseDatabaseWrapper | None) -> list[int]:
-        links = [link] if link is not None else self.points.links
-        return [one.connection.info.backend_pid for one in links if _is_open(one)]
-
-    def _stall(self) -> None:
-        inside = [link for link in self.points.links if is_in_transaction(link)]
-        if not self._is_postgres:
-            # Who stands still with the one write lock keeps everybody out: time passes, and nobody takes over.
-            offset = self._control.ask("pass_time" if inside else "take_over", [])
-        else:
-            offset = self._control.ask("take_over", [pid for link in inside if (pid := _run_out(link))])
-        clock.set_offset(offset)
-
-
-def is_in_transaction(link: BaseDatabaseWrapper) -> bool:
-    """Also in one that has failed."""
-    if not _is_open(link):
-        return False
-    if link.vendor == "sqlite":
-        return bool(link.connection.in_transaction)
-    return bool(link.connection.info.transaction_status.name != "IDLE")
-
-
-def close_if_unusable(link: BaseDatabaseWrapper) -> None:
-    """What the next case is to find is open and at rest, or closed."""
-    if link.connection is not None and (is_in_transaction(link) or not link.is_usable()):
-        link.close()
-
-
-def _is_open(link: BaseDatabaseWrapper) -> bool:
-    return link.connection is not None and not getattr(link.connection, "closed", False)
-
-
-def _run_out(link: BaseDatabaseWrapper) -> int | None:
-    """Let the limit that the engine has set to its idle transaction be reached by now; the session that the server
-    then ends, None where no limit was set. The clock that tests move is not the server's own."""
-    limit = "idle_in_transaction_session_timeout"
-    found = link.connection.execute(
-        f"SELECT set_config('{limit}', '1ms', true) FROM (SELECT 1 WHERE current_setting('{limit}') <> '0') AS limited"
-    ).fetchone()
-    return link.connection.info.backend_pid if found else None
 
 
 class Played:
@@ -234,25 +130,3 @@ class Victim:
             played.worker.end()
         self._kept.take_back()
         close_if_unusable(connection)
-
-
-class KeptConnections:
-    """The engine's private connections of this process: of a case that is over the next one takes them up. To open
-    them anew takes as long as all else that a case does."""
-
-    def __init__(self) -> None:
-        self._free: list[BaseDatabaseWrapper] = []
-        self._taken: list[BaseDatabaseWrapper] = []
-        self._copy = database._private_copy
-        database._private_copy = self._take
-
-    def _take(self, original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
-        self._taken.append(self._free.pop() if self._free else self._copy(original))
-        return self._taken[-1]
-
-    def take_back(self) -> None:
-        """Nobody uses those any more that were taken."""
-        for link in reversed(self._taken):
-            close_if_unusable(link)
-        self._free += reversed(self._taken)
-        self._taken.clear()
