@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from django.db.utils import Error
@@ -34,6 +35,9 @@ DEATH_SECONDS = 2.0
 """How long we wait to see that a child is dead that was killed."""
 FEWEST_ISOLATED = 2
 """Isolated processes that there may be side by side at least: one may be at a step that takes long, or die."""
+SUSPECTS_FOR_EACH = 8
+"""So many suspects are worth a process. Each goes through several a second where steps are short, and to start one
+takes a core for about a second, which what has just died needs as well."""
 SUSPECTS = re.compile(rb"suspects (\d+)")
 
 
@@ -128,7 +132,7 @@ class Supervisor:
         self._start_isolated()
 
     def _start_isolated(self) -> None:
-        wanted, self._suspects = min(self._suspects, self._most_isolated), 0
+        wanted, self._suspects = min(ceil(self._suspects / SUSPECTS_FOR_EACH), self._most_isolated), 0
         there = sum(child.place is None for child in self._children)
         for _ in range(wanted - there):
             if self._signals:

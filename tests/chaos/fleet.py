@@ -12,7 +12,8 @@ import psutil
 
 from tests.processes import Worker
 
-CONCURRENCY = 16
+CONCURRENCY = 8
+"""Twice what is needed on average. Whatever a process works on is under suspicion when it dies."""
 MAX_CRASHES = 20
 """The nemesis does not spare a process that a suspect is alone in: three such deaths by chance are no verdict."""
 

@@ -25,8 +25,8 @@ from tests.processes import FAST
 from tests.servers import PostgresServer, RedisServer
 
 PER_MINUTE = {
-    "kill": 17,
-    "kill_group": 4,
+    "kill": 12,
+    "kill_group": 3,
     "drain": 4,
     "freeze": 7,
     "restart_postgres": 4,

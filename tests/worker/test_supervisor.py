@@ -218,9 +218,10 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
     ("processes", "words", "started"),
     [
         (1, b"suspects 1\n", 1),
-        (1, b"suspects 9\n", 2),
-        (4, b"suspects 9\n", 4),
-        (4, b"suspects 1\nsuspects 3\n", 3),
+        (1, b"suspects 8\n", 1),
+        (1, b"suspects 99\n", 2),
+        (4, b"suspects 99\n", 4),
+        (4, b"suspects 1\nsuspects 20\n", 3),
         (4, b"suspects \n", 0),
     ],
 )
@@ -234,7 +235,7 @@ def test_many_suspects_get_several_processes(processes: int, words: bytes, start
     spawned = spawning(supervisor, lambda fake: None)
     supervisor._start_due()
     assert [fake.child.place for fake in spawned] == [None] * started
-    supervisor._suspects = 2
+    supervisor._suspects = 16
     supervisor._start_due()
     assert len(spawned) == max(started, 2), "as many as are wanted, with those that are there"
     for end in (reports, told):
