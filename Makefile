@@ -12,7 +12,7 @@ EXAMPLE_SETTINGS = config.settings
 DURATION = 60
 SEED =
 
-.PHONY: help demo serve test test-browser test-faults test-system chaos mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
+.PHONY: help demo serve test test-browser test-faults test-system test-upgrade chaos mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
 	@echo "make test-faults  every statement, commit and boundary of the engine fails once, in five ways; a minute of chaos"
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
+	@echo "make test-upgrade workers of the released version beside those of this one, under chaos: DURATION=60 SEED=1"
 	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
 	@echo "make mutants      which faults of the engine no test would notice (at most one in 25)"
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
@@ -54,6 +55,9 @@ test-faults: .venv/.ready-test
 
 test-system: .venv/.ready-test
 	@$(BIN)/python -m tests.system $(ARGS)
+
+test-upgrade: .venv/.ready-test
+	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration $(DURATION) --workers 4 --old 2 $${seed:+--seed "$$seed"} $(ARGS)
 
 chaos: .venv/.ready-test
 	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration $(DURATION) $${seed:+--seed "$$seed"} $(ARGS)
