@@ -90,10 +90,10 @@ def test_a_list_is_filled_with_what_may_be_claimed(db: PrivateDatabase) -> None:
 @pytest.mark.parametrize("held", [QUEUE, Held(frozenset(), frozenset({"app.doubling"}))], ids=["queue", "workflow"])
 def test_no_process_is_started_for_a_held_suspect(db: PrivateDatabase, held: Held) -> None:
     make_run(workflow="app.doubling", suspect=True)
-    told: list[str] = []
+    told: list[int] = []
     for now in (held, NOTHING):
-        Isolate(db, ["default"], lambda: told.append("suspects"), lambda now=now: now).tick()
-        assert len(told) == (now is NOTHING)
+        Isolate(db, ["default"], told.append, lambda now=now: now).tick()
+        assert told == ([1] if now is NOTHING else [])
 
 
 def test_a_process_knows_of_holds_before_its_first_claim_and_by_its_heartbeat(
