@@ -48,6 +48,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     """
     db = Database()
     pending = flow.take_pending()
+    was_suspect = flow.lease.is_suspect
     began = time.perf_counter()
     # Around the commit too: what its on_commit hooks enqueue is enqueued by this step.
     token = enter_step(step_of(flow, perform))
@@ -64,6 +65,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
         seconds = time.perf_counter() - began
         if not _was_committed(db, flow, perform.path):
             _restore(flow, pending, perform.path)
+            flow.lease.is_suspect = was_suspect
             return Raised(error, seconds)
         logger.warning(
             "step %r of run %s is done, although: %s", perform.path, flow.run.run_id, in_one_line(short(error))

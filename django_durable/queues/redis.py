@@ -92,6 +92,10 @@ class RedisQueue:
         for run in runs:
             push = "LPUSH" if run.is_under_way else "RPUSH"
             lists[push, self._key(run.queue, band_of(run.priority))].append(str(run.id))
+        for (push, _), ids in lists.items():
+            if push == "LPUSH":
+                # One after the other: the last would be first.
+                ids.reverse()
 
         def send() -> None:
             # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.

@@ -13,7 +13,7 @@ from ..conf import durable_settings
 from ..core.flow.lease import Lease
 from ..core.journal.annotations import merged
 from ..core.journal.journal import Write
-from ..core.journal.outcomes import Released
+from ..core.journal.outcomes import Paused, Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
 from .batch import Batch, Rows, Written
@@ -61,8 +61,9 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
 
 
 def _is_cleared(lease: Lease, write: Write) -> bool:
-    """Whether a suspect journals something new, and goes on. Whoever ends is cleared by that."""
-    return lease.is_suspect and bool(write.entries) and write.outcome is None
+    """Whether a suspect journals something new, and does not end: who ends is cleared by that."""
+    goes_on = write.outcome is None or isinstance(write.outcome, Released | Paused)
+    return lease.is_suspect and bool(write.entries) and goes_on
 
 
 def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:

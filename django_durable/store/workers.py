@@ -48,6 +48,13 @@ def count_suspects(db: Database, queues: Sequence[str], workflows: Sequence[str]
     return sum(row[0] for row in counted)
 
 
+def count_busy(db: Database, worker_ids: Sequence[UUID]) -> int:
+    """How many of these processes have a run."""
+    d = db.dialect
+    counted = db.rows(sql.count_busy(d), workers=d.list(worker_ids))
+    return sum(row[0] for row in counted)
+
+
 def first_startable(db: Database, queue: str, limit: int, *, without: Iterable[str] = ()) -> list[Ready]:
     """The first ``limit`` queued runs of ``queue``, best first; none of the workflows ``without``."""
     d = db.dialect

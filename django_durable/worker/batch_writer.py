@@ -10,7 +10,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
-from ..core.payloads.surviving import survive
+from ..core.payloads.surviving import survive, warn
 from ..queues.ready import Ready
 from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
@@ -50,7 +50,7 @@ class BatchWriter:
                     self._split(batch, error)
                     return
                 # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
-                logger.warning("the database refused a commit, trying again: %s", error)
+                warn(logger, "the database refused a commit, trying again: %s", error)
                 for one in batch:
                     one.is_in_doubt = True
                 self._db.close()

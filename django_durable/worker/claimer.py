@@ -16,7 +16,7 @@ from ..conf import durable_settings
 from ..core import clock
 from ..core.clock import DatabaseClock
 from ..core.flow.lease import Lease
-from ..core.payloads.surviving import survive
+from ..core.payloads.surviving import survive, warn
 from ..queues.base import Queue
 from ..store.claiming import (
     Claim,
@@ -125,7 +125,7 @@ class Claimer:
                 self.tick()
                 pause = 0.1
             except (Error, JournalsUnread) as error:
-                logger.warning("the database refused a claim, trying again: %s", error.__cause__ or error)
+                warn(logger, "the database refused a claim, trying again: %s", error.__cause__ or error)
                 self._db.close()
                 # Ids that were popped, and runs that are handed back, are in no list any more.
                 self._next_look = 0.0

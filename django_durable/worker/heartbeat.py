@@ -11,7 +11,7 @@ from django.db.utils import Error
 from ..conf import durable_settings
 from ..core import clock
 from ..core.flow.lease import Lease
-from ..core.payloads.surviving import survive
+from ..core.payloads.surviving import survive, warn
 from ..store.database import PrivateDatabase
 from ..store.fencing import still_held
 from ..store.recovery import renew
@@ -47,7 +47,7 @@ class Heartbeat:
                 self.beat()
                 self._failed = False
             except Error as error:
-                logger.warning("the database refused a heartbeat, trying again: %s", error)
+                warn(logger, "the database refused a heartbeat, trying again: %s", error)
                 self._failed = True
                 self._db.close()
             except BaseException as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..core.journal.journal import Write
+from ..core.journal.outcomes import Released
 from ..core.journal.states import Kind, Status
 from ..models import JournalEntry, Run
 from ..queues.ready import Ready
@@ -39,7 +40,8 @@ def find_receipt(claim: Claim, write: Write) -> Receipt:
     receipt = Receipt(is_held=is_proven, status=told, parent_id=run.parent_id, parent_path=run.parent_path)
     if run.status in (Status.QUEUED, Status.WAITING):
         # A waiting one may come due before the next sweep; a hint too many costs a look.
-        receipt.ready = [Ready(claim.run_id, claim.queue, claim.priority)]
+        is_under_way = isinstance(write.outcome, Released)
+        receipt.ready = [Ready(claim.run_id, claim.queue, claim.priority, is_under_way=is_under_way)]
     return receipt
 
 

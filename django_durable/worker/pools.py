@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -29,6 +30,9 @@ from ..workflows.definition import Workflow
 from .submission import Then
 
 logger = logging.getLogger("django_durable.worker")
+
+LEFT_PAUSE = 0.1
+"""Seconds after which an event loop that was left goes on."""
 
 RESTED_SECONDS = 1.0
 """A connection that was looked at so long ago is looked at again before it is used: its age may be over."""
@@ -199,6 +203,8 @@ class LoopPool:
                 # asyncio lets SystemExit and KeyboardInterrupt of any task or callback out, here of one that a run's
                 # code has made: the tasks of the other runs are where they were, and go on.
                 survive(error, logger, "the event loop was left, and goes on")
+                # What lasts, as a selector that somebody has closed, must not fill the log.
+                time.sleep(LEFT_PAUSE)
 
     def close(self) -> None:
         self._is_closing = True

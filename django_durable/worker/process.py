@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -86,7 +87,7 @@ class WorkerProcess:
         self._threads = ThreadPool(self._limit, self._outcomes)
         self._loop: LoopPool | None = None
         self._heartbeat = Heartbeat(PrivateDatabase(), self._slots, self._beat)
-        claimer = SuspectClaimer if options.isolated else Claimer
+        claimer = partial(SuspectClaimer, makes_room=options.is_endless) if options.isolated else Claimer
         self._claimer = claimer(
             PrivateDatabase(),
             self._queue,

@@ -16,7 +16,7 @@ CHILD_ENV = "DURABLE_WORKER_CHILD"
 
 @dataclass(slots=True)
 class Child:
-    """A worker process. ``place`` is its number among its siblings, None for the isolated one."""
+    """A worker process. ``place`` is its number among its siblings, None for one that is isolated."""
 
     id: UUID
     process: subprocess.Popen[bytes]

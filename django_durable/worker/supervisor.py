@@ -19,7 +19,8 @@ from typing import Any
 from django.db.utils import Error
 
 from ..conf import durable_settings
-from ..core.payloads.surviving import survive
+from ..core.journal.states import Status
+from ..core.payloads.surviving import survive, warn
 from ..queues.current import current_queue
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
@@ -132,12 +133,26 @@ class Supervisor:
         self._start_isolated()
 
     def _start_isolated(self) -> None:
-        wanted, self._suspects = min(ceil(self._suspects / SUSPECTS_FOR_EACH), self._most_isolated), 0
-        there = sum(child.place is None for child in self._children)
-        for _ in range(wanted - there):
+        """As many as are wanted beside those that have their hands full: a step may take hours."""
+        if not self._suspects:
+            return
+        wanted, self._suspects = ceil(self._suspects / SUSPECTS_FOR_EACH), 0
+        isolated = [child for child in self._children if child.place is None]
+        free = sum(not child.is_draining for child in isolated) - self._count_busy(isolated)
+        for _ in range(min(wanted - free, self._most_isolated - len(isolated))):
             if self._signals:
                 return
             self._start(None)
+
+    def _count_busy(self, children: Sequence[Child]) -> int:
+        working = [child.id for child in children if not child.is_draining]
+        try:
+            return workers.count_busy(self._db, working) if working else 0
+        except Error as error:
+            # They count as free; whoever looks for suspects tells of them again.
+            warn(logger, "could not ask what %d isolated processes do: %s", len(working), error)
+            self._db.close()
+            return 0
 
     def _start(self, place: int | None) -> None:
         self._is_spawning = True
@@ -210,12 +225,12 @@ class Supervisor:
                 tell_of_taken(taken)
                 ready = recovery.startable(taken)
                 if not self._stopping:
-                    self._suspects += sum(run.suspect for run in taken)
+                    self._suspects += sum(run.suspect and run.status == Status.QUEUED for run in taken)
             current_queue().push(ready)
             workers.stop(self._db, child.id)
         except Error as error:
             # Its leases lapse, and the reaper does the same.
-            logger.warning("could not take over from worker=%s: %s", child.id, error)
+            warn(logger, "could not take over from worker=%s: %s", child.id, error)
             self._db.close()
         except BaseException as error:
             # Of who hears of connections, say; the reaper does it.

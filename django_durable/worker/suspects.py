@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ..conf import durable_settings
 from ..core import clock
@@ -20,8 +21,13 @@ class SuspectClaimer(Claimer):
     """What is under suspicion is worked on alone, until it has journaled something new.
 
     Then it may still have long to go, and goes on among the others where another suspect waits for this process: one
-    death makes a suspect of each run that the process worked on.
+    death makes a suspect of each run that the process worked on. Not so in a worker that is to end by itself
+    (``makes_room``): those others may have ended before.
     """
+
+    def __init__(self, *args: Any, makes_room: bool = True, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._makes_room = makes_room
 
     def _wait_for_room(self) -> int:
         free = self._slots.wait_for_room(LOOK_SECONDS)
@@ -30,7 +36,9 @@ class SuspectClaimer(Claimer):
         return free
 
     def _make_room(self) -> None:
-        if clock.monotonic() < self._next_look or any(lease.is_suspect for lease in self._slots.leases()):
+        if not self._makes_room or clock.monotonic() < self._next_look:
+            return
+        if any(lease.is_suspect for lease in self._slots.leases()):
             return
         self._next_look = clock.monotonic() + durable_settings().POLL_SECONDS
         if self._has_waiting():

@@ -17,7 +17,7 @@ from django_durable.core.ids import uuid7
 from django_durable.executor import atomic
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
-from django_durable.store.claiming import Claimant, claim_next
+from django_durable.store.claiming import Claimant, claim_next, claim_suspect
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle
 from tests.app.models import Counter
@@ -178,6 +178,28 @@ def test_who_lost_the_lease_meanwhile_commits_nothing() -> None:
     assert type(outcome).__name__ == "Lost"
     assert not Counter.objects.exists()
     assert not JournalEntry.objects.exists()
+
+
+def test_a_commit_that_fails_clears_no_suspect_and_what_is_journaled_then_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_batch, found = atomic.write_batch, []
+
+    def refused_once(db: Any, writes: Any) -> Any:
+        receipts = write_batch(db, writes)
+        if len(found) == 1:
+            # As where a constraint that is checked at the end is violated.
+            raise OperationalError("refused")
+        return receipts
+
+    monkeypatch.setattr(atomic, "write_batch", refused_once)
+    run = counting.enqueue("a")
+    Run.objects.filter(pk=run.id).update(suspect=True, crashes=2, claims=1)
+    during["a"] = lambda: found.append(Run.objects.values_list("suspect", "crashes").get(pk=run.id))
+    db = Database()
+    who = Claimant(uuid7(), ("default",), ("atomic.counting",))
+    (claim,) = claim_suspect(db, who, lease=30, time=DatabaseClock())
+    run_attempt(claim, counting, DirectCommit(db))
+    # What was journaled between the two is that the step is to be tried again.
+    assert found == [(True, 2), (False, 0)]
 
 
 def test_a_coroutine_function_is_refused() -> None:

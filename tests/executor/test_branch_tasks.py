@@ -100,6 +100,36 @@ def test_a_run_that_is_drained_does_not_wait_for_a_branch_whose_task_had_no_turn
 
 @pytest.mark.parametrize("is_nested", [False, True], ids=["beside", "nested"])
 @pytest.mark.parametrize("kind", ["join", "race"])
+@pytest.mark.parametrize("word", ["release_requested", "pause_requested"])
+def test_a_drain_does_not_wait_for_code_between_steps(word: str, kind: str, is_nested: bool) -> None:
+    """It may wait for what another branch does not do any more."""
+    flow = new_flow(commit := MemoryCommit())
+    waits = asyncio.Event()
+
+    async def inner(ctx: AsyncContext) -> Any:
+        await ctx.step("first", one)
+        waits.set()
+        await asyncio.Event().wait()
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await ctx.race("inside", {"only": inner}) if is_nested else await inner(ctx)
+
+    async def other(ctx: AsyncContext) -> None:
+        await waits.wait()
+        setattr(flow.lease, word, True)
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: getattr(ctx, kind)("at", {"waits": branch, "other": other}), commit, flow)
+
+    work(main)
+    done = {path for path, entry in commit.entries.items() if entry.status == EntryStatus.SUCCEEDED}
+    assert done == {"at/waits/inside/only/first" if is_nested else "at/waits/first"}
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["beside", "nested"])
+@pytest.mark.parametrize("kind", ["join", "race"])
 @pytest.mark.parametrize(
     ("ask", "outcome", "is_done"),
     [

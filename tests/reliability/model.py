@@ -18,7 +18,8 @@ RUNS, WORKERS = 3, 2
 EVENT = "packed"
 """The only one that anybody waits for."""
 LEASELESS: dict[str, Any] = {"token": None, "lease_ends": inf}
-RESTED: dict[str, Any] = {"wake_at": inf, "is_suspect": False, "crashes": 0, **LEASELESS}
+HANDED_BACK: dict[str, Any] = {"wake_at": inf, **LEASELESS}
+RESTED: dict[str, Any] = {**HANDED_BACK, "is_suspect": False, "crashes": 0}
 
 
 @dataclass

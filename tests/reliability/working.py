@@ -18,7 +18,7 @@ from django_durable.models import Event, Worker
 from django_durable.store import recovery
 from django_durable.store.claiming import Claim, claim_ids, claim_next, claim_suspect
 from django_durable.store.committing import write_batch
-from tests.reliability.model import EVENT, LEASE, NAP, RESTED, RUNS, Held, ModelRun, ModelWorker
+from tests.reliability.model import EVENT, HANDED_BACK, LEASE, NAP, RESTED, RUNS, Held, ModelRun, ModelWorker
 from tests.reliability.scene import Scene
 from tests.store.rows import claimant
 
@@ -176,7 +176,7 @@ class Workers:
     def release(self) -> None:
         one = self.lease
         if self._write(one, Released()):
-            one.run.set(Status.PAUSED if one.run.comes_to_rest else Status.QUEUED, **RESTED)
+            one.run.set(Status.PAUSED if one.run.comes_to_rest else Status.QUEUED, **HANDED_BACK)
 
     def _write(self, one: Held, outcome: Outcome | None, *entries: Entry, **more: Any) -> bool:
         """Whether it is durable: if and only if the lease is the run's own."""

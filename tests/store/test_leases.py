@@ -11,7 +11,7 @@ import pytest
 
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.journal import Write
-from django_durable.core.journal.outcomes import Completed, Released
+from django_durable.core.journal.outcomes import Completed, Paused, Released
 from django_durable.core.journal.states import BlockReason, Kind, Status
 from django_durable.models import Run
 from django_durable.queues.ready import Ready
@@ -217,6 +217,19 @@ def test_a_newly_journaled_step_clears_a_suspect(db: PrivateDatabase, is_step: b
     assert alone.lease.is_suspect is not is_step
     assert write_batch(db, [(alone.lease, Write(outcome=Completed("1")))])[alone.run_id].status == Status.SUCCEEDED
     assert not fresh(alone.run_id).suspect
+
+
+@pytest.mark.parametrize("outcome", [Released(), Paused()], ids=["released", "paused"])
+@pytest.mark.parametrize("has_step", [True, False], ids=["with a step", "as it was"])
+def test_a_suspect_that_is_handed_back_is_cleared_by_what_it_journaled_only(
+    db: PrivateDatabase, outcome: Any, has_step: bool
+):
+    make_run(suspect=True, crashes=2)
+    [alone] = claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock())
+    write_batch(db, [(alone.lease, Write(entries(step_entry()) if has_step else {}, outcome=outcome))])
+    run = fresh(alone.run_id)
+    assert (run.suspect, run.crashes) == ((False, 0) if has_step else (True, 2))
+    assert run.lease_token is None
 
 
 def test_a_lost_claim_clears_nobody(db: PrivateDatabase):

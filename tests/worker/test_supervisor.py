@@ -24,7 +24,7 @@ from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.worker.spawning import CHILD_ENV, Child, spawn
-from django_durable.worker.supervisor import QUICK_DEATH_SECONDS, Supervisor
+from django_durable.worker.supervisor import FEWEST_ISOLATED, QUICK_DEATH_SECONDS, Supervisor
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
 from tests.processes import Worker, is_alive, wait_until
@@ -225,6 +225,7 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
         (4, b"suspects \n", 0),
     ],
 )
+@pytest.mark.usefixtures("transactional_db")
 def test_many_suspects_get_several_processes(processes: int, words: bytes, started: int) -> None:
     supervisor = Supervisor(["never started"], processes)
     supervisor._start_at.clear()
@@ -238,8 +239,40 @@ def test_many_suspects_get_several_processes(processes: int, words: bytes, start
     supervisor._suspects = 16
     supervisor._start_due()
     assert len(spawned) == max(started, 2), "as many as are wanted, with those that are there"
+    supervisor._db.close()
     for end in (reports, told):
         os.close(end)
+
+
+@pytest.mark.parametrize(
+    ("processes", "is_busy", "is_draining", "started"),
+    [(1, False, False, 0), (1, True, False, 1), (1, False, True, 1), (3, True, False, 1)],
+)
+def test_suspects_do_not_wait_for_a_process_that_has_its_hands_full_or_drains(
+    supervisor: Supervisor, db: PrivateDatabase, processes: int, is_busy: bool, is_draining: bool, started: int
+) -> None:
+    supervisor._start_at.clear()
+    supervisor._most_isolated = max(processes, FEWEST_ISOLATED)
+    there = dead(place=None, is_draining=is_draining)
+    supervisor._children.append(there)
+    if is_busy:
+        held_by(db, there)
+    spawned = spawning(supervisor, lambda fake: None)
+    supervisor._suspects = 3
+    supervisor._start_due()
+    assert len(spawned) == started
+
+
+def test_no_more_processes_are_isolated_than_there_may_be(supervisor: Supervisor, db: PrivateDatabase) -> None:
+    supervisor._start_at.clear()
+    for _ in range(FEWEST_ISOLATED):
+        there = dead(place=None)
+        supervisor._children.append(there)
+        held_by(db, there)
+    spawned = spawning(supervisor, lambda fake: None)
+    supervisor._suspects = 50
+    supervisor._start_due()
+    assert spawned == []
 
 
 # --- signals -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ without it."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 from django.db.backends.signals import connection_created
+from django.db.utils import OperationalError
 
 from django_durable import AsyncContext, durable_workflow, signals
 from django_durable.core import clock
@@ -110,6 +112,40 @@ def test_loops_go_on_where_a_connection_cannot_be_used(what: str, connect: Conne
     finally:
         connection_created.disconnect(refuse)
         runner.stop()
+
+
+@pytest.mark.parametrize("part", ["loops", "heartbeat", "claimer"])
+def test_a_filter_of_the_log_that_asks_the_database_that_is_away(
+    part: str, connect: Connect, db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "HEARTBEAT_SECONDS": 0.01}
+    calls: list[int] = []
+
+    def away(*_: Any) -> Any:
+        calls.append(1)
+        raise OperationalError("away")
+
+    class Away:
+        interval = 0.01
+        tick = staticmethod(away)
+
+    claimer = Claimer(db, DatabaseQueue(), claimant(), Slots(1), 1, lambda claims: None)
+    monkeypatch.setattr(claimer, "tick", away)
+    parts = {
+        "loops": lambda: LoopRunner(connect(), [Away()], batch=100),
+        "heartbeat": lambda: Heartbeat(connect(), Slots(1), away),
+        "claimer": lambda: claimer,
+    }
+    one = parts[part]()
+    log = logging.getLogger("django_durable.worker")
+    log.addFilter(away)
+    try:
+        one.begin()
+        # Of each round one is the filter's.
+        wait_until(lambda: len(calls) > 4)
+    finally:
+        log.removeFilter(away)
+        one.stop()
 
 
 def test_the_heart_beats_on(once: Once, connect: Connect, settings: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from django_durable.core import clock
 from django_durable.core.journal.journal import Write
-from django_durable.core.journal.outcomes import Released
+from django_durable.core.journal.outcomes import Completed
 from django_durable.models import Run
 from django_durable.store.claiming import Claim
 from django_durable.store.committing import write_batch
@@ -31,10 +33,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class Alone:
     """The claimer, ticked by hand."""
 
-    def __init__(self, db: PrivateDatabase) -> None:
+    def __init__(self, db: PrivateDatabase, **options: Any) -> None:
         self.db, self.slots = db, Slots(1, may_overlap=False)
         self.started: list[Claim] = []
-        self.claimer = SuspectClaimer(db, Listed(), claimant(), self.slots, 1, self.started.extend)
+        self.claimer = SuspectClaimer(db, Listed(), claimant(), self.slots, 1, self.started.extend, **options)
 
     def tick(self) -> Claim | None:
         """What that has started."""
@@ -46,7 +48,7 @@ class Alone:
         write_batch(self.db, [(claim.lease, Write(entries(step_entry())))])
 
     def end(self, claim: Claim) -> None:
-        write_batch(self.db, [(claim.lease, Write(outcome=Released()))])
+        write_batch(self.db, [(claim.lease, Write(outcome=Completed("1")))])
         self.slots.free(claim.lease)
 
 
@@ -94,6 +96,32 @@ def test_who_is_cleared_goes_on_among_the_others_while_another_waits(alone: Alon
     alone.step(claim)
     alone.tick()
     assert claim.lease.release_requested
+
+
+@pytest.mark.parametrize("makes_room", [True, False])
+def test_in_a_worker_that_ends_nobody_is_left_to_others_that_may_have_ended(
+    db: PrivateDatabase, makes_room: bool
+) -> None:
+    alone = Alone(db, makes_room=makes_room)
+    suspect(), suspect()
+    claim = alone.tick()
+    assert claim is not None
+    alone.step(claim)
+    alone.tick()
+    assert claim.lease.release_requested is makes_room
+
+
+@pytest.mark.parametrize(
+    ("options", "makes_room"),
+    [(WorkerOptions(isolated=True), True), (WorkerOptions(isolated=True, burst=True), False)],
+)
+def test_a_process_knows_whether_there_will_be_others(options: WorkerOptions, makes_room: bool) -> None:
+    process = WorkerProcess(claimant().id, options)
+    try:
+        assert isinstance(process._claimer, SuspectClaimer)
+        assert process._claimer._makes_room is makes_room
+    finally:
+        process._committer.close()
 
 
 def test_who_is_cleared_stays_where_nobody_waits(alone: Alone) -> None:

@@ -242,12 +242,9 @@ class Branches:
             absorb(self._flow, branch.part)
             settle(self._flow, branch.part, branch.performed)
         except BaseException:
-            # A pause or a drain lets steps that are under way come to their ends: every branch meets it at its next
-            # call. Everything else interrupts what it can.
-            if self._is_patient(branch.part.outcome):
-                self._close()
-            else:
-                yield from self._stop(at_once=True)
+            # A pause or a drain lets steps that are under way come to their ends, and waits for nothing else: code
+            # between them may wait for what another branch does not do any more.
+            yield from self._stop(at_once=not self._is_patient(branch.part.outcome))
             yield from self.take_over()
             raise
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from functools import partial
 
 from .failures import in_one_line, short
@@ -22,14 +23,22 @@ def survive(error: BaseException, logger: logging.Logger, message: str, *args: o
     in_full = partial(logger.error, message, *args, exc_info=error)
     in_brief = partial(logger.error, f"{message}: %s", *args, in_one_line(short(error)))
     # There are errors that nobody can format; and what has failed may be a filter of the log itself.
-    for tell in (in_full, in_brief):
-        try:
-            tell()
-        except BaseException as second:
-            if is_ctrl_c(second):
-                raise
-        else:
-            return
+    _ = _is_told(in_full) or _is_told(in_brief)
+
+
+def warn(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log a warning. Raises nothing but Ctrl-C: a filter of the log may ask the database that is away."""
+    _is_told(partial(logger.warning, message, *args))
+
+
+def _is_told(tell: Callable[[], None]) -> bool:
+    try:
+        tell()
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        return False
+    return True
 
 
 def is_ctrl_c(error: BaseException) -> bool:

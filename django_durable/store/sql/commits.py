@@ -150,6 +150,8 @@ def leave(d: Dialect) -> str:
     cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
     undoes = f"({cancels} AND coalesce(o.undoes, {FALSE}))"
     over = f"({cancels} OR o.status IN {TERMINAL}) AND NOT {undoes}"
+    # Handed back as it is: that clears nobody. What was journaled with it has (``clear_suspicion``).
+    stays = f"o.status = 'queued' AND o.phase IS NULL AND NOT {undoes}"
     return f"""
         UPDATE django_durable_run AS r
         SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled'
@@ -159,7 +161,8 @@ def leave(d: Dialect) -> str:
             phase = CASE WHEN {undoes} THEN 'compensating' ELSE coalesce(o.phase, r.phase) END,
             fingerprint = coalesce(o.fingerprint, ''),
             block_reason = CASE WHEN {cancels} THEN '' ELSE coalesce(o.block_reason, '') END,
-            suspect = (1 = 0), crashes = 0, lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
+            suspect = r.suspect AND {stays}, crashes = CASE WHEN {stays} THEN r.crashes ELSE 0 END,
+            lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
         WHERE r.id = o.run_id
         RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority, parent_path"""

@@ -27,10 +27,11 @@ def stop(d: Dialect) -> str:
 
 
 def known_workflows(d: Dialect) -> str:
-    """What the live workers know; ``silence`` is seconds without a beat."""
+    """What the live workers know; ``silence`` is seconds without a beat. Those too that have just stopped: as a rule
+    others take their places."""
     return f"""
         SELECT workflows FROM django_durable_worker
-        WHERE stopped_at IS NULL AND heartbeat_at > {d.later("-(%(silence)s)")}"""
+        WHERE coalesce(stopped_at, heartbeat_at) > {d.later("-(%(silence)s)")}"""
 
 
 def count_suspects(d: Dialect) -> str:
@@ -40,6 +41,12 @@ def count_suspects(d: Dialect) -> str:
             SELECT 1 FROM django_durable_run
             WHERE status = 'queued' AND suspect AND queue {d.among("queues")} AND workflow {d.among("workflows")}
             LIMIT %(limit)s) AS found"""
+
+
+def count_busy(d: Dialect) -> str:
+    return f"""
+        SELECT count(DISTINCT r.leased_by) FROM django_durable_run r
+        WHERE r.status = 'running' AND r.leased_by {d.among("workers")}"""
 
 
 def window(d: Dialect) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 from django.db.utils import Error
 
 from ...core import clock
-from ...core.payloads.surviving import survive
+from ...core.payloads.surviving import survive, warn
 from ...store.database import PrivateDatabase
 
 logger = logging.getLogger("django_durable.worker")
@@ -70,7 +70,7 @@ class LoopRunner:
         try:
             done = loop.tick()
         except Error as error:
-            logger.warning("the database refused %s, trying again: %s", type(loop).__name__, error)
+            warn(logger, "the database refused %s, trying again: %s", type(loop).__name__, error)
             self._db.close()
             return self._back_off(loop)
         except BaseException as error:

@@ -31,16 +31,20 @@ class Isolate:
         self._queues = queues
         self._tell = tell
         self._held = held
+        self._some_waited = False
 
     @property
     def interval(self) -> float:
-        return durable_settings().LEASE_SECONDS
+        # Where some have just been waiting, there are processes to be started again that die or have their hands full.
+        return durable_settings().REAP_SECONDS if self._some_waited else durable_settings().LEASE_SECONDS
 
     def tick(self) -> int:
         # For what is held the process that is started would find nothing to do, and be started for ever.
         held = self._held()
         queues = [name for name in self._queues if name not in held.queues]
         known = [name for name in workflows() if name not in held.workflows]
-        if count := count_suspects(self._db, queues, known, MOST):
+        count = count_suspects(self._db, queues, known, MOST)
+        self._some_waited = count > 0
+        if count:
             self._tell(count)
         return 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_durable.core.payloads.surviving import survive
+from django_durable.core.payloads.surviving import survive, warn
 from tests.hostile.rude import ERRORS
 
 LOG = "tests.surviving"
@@ -47,6 +47,7 @@ def test_a_filter_that_fails_is_survived(what: str, logger: logging.Logger) -> N
 
     logger.addFilter(refuse)
     survive(ValueError("x"), logger, "it stumbled")
+    warn(logger, "it is away")
 
 
 def test_who_types_ctrl_c_is_heard(logger: logging.Logger) -> None:
