@@ -10,9 +10,11 @@ EXAMPLE_SETTINGS = config.settings
 # Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it;
 # `make test-faults` takes the number too).
 DURATION = 60
+# Of `make soak`: for how many minutes.
+MINUTES = 60
 SEED =
 
-.PHONY: help demo serve test test-browser test-faults test-system test-upgrade chaos mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
+.PHONY: help demo serve test test-browser test-faults test-system test-upgrade chaos soak mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
@@ -23,6 +25,7 @@ help:
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
 	@echo "make test-upgrade workers of the released version beside those of this one, under chaos: DURATION=60 SEED=1"
 	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
+	@echo "make soak         workers at 70 % of what they can do, and whether anything grows: make soak MINUTES=60"
 	@echo "make mutants      which faults of the engine no test would notice (at most one in 25)"
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
@@ -61,6 +64,9 @@ test-upgrade: .venv/.ready-test
 
 chaos: .venv/.ready-test
 	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration $(DURATION) $${seed:+--seed "$$seed"} $(ARGS)
+
+soak: .venv/.ready-test
+	@seed="$(SEED)"; $(BIN)/python -m tests.soak --minutes $(MINUTES) $${seed:+--seed "$$seed"} $(ARGS)
 
 mutants: .venv/.ready-test
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -115,6 +115,9 @@ class Points:
 
         def send_unawaited(self: Any, commands: Sequence[Any], **options: Any) -> Any:
             point = point_of([command[0] for command in commands])
+            # The reply is waited for: whether a list has the id when it is asked for is chance otherwise, and with it
+            # what comes next.
+            options["is_awaited"] = True
             return points.at(point, lambda: send(self, commands, **options), error=redis.ConnectionError)
 
         awaited.execute_command = execute_command

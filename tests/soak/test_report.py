@@ -1,0 +1,118 @@
+"""When a soak is good enough, and what its last line says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.soak.databases import RUNS
+from tests.soak.load import Said
+from tests.soak.measures import Kind, Measure, Sample
+from tests.soak.plan import Plan
+from tests.soak.report import LATE_MOST, Result, as_data, missed, table, write_csv
+
+FINISHED, RSS = Measure(Kind.FINISHED, RUNS), Measure(Kind.RSS, "worker 1")
+
+
+def samples(plan: Plan, rate: float = 70.0, memory: Callable[[float], float] = lambda at: 90e6) -> list[Sample]:
+    moments = [plan.interval * number for number in range(1, plan.samples + 1)]
+    return [Sample(at, {FINISHED: rate, RSS: memory(at)}) for at in moments]
+
+
+@pytest.fixture
+def result() -> Result:
+    """An hour that was just as it should be."""
+    plan = Plan(3600)
+    result = Result(plan, "seed", capacity=100.0, samples=samples(plan), said=Said(started=252_000, late=0.2))
+    result.judge()
+    return result
+
+
+def test_what_is_good_enough(result: Result) -> None:
+    assert list(missed(result)) == []
+    data = json.loads(json.dumps(as_data(result)))
+    assert (data["ok"], data["capacity"], data["rate"], data["finished_rate"]) == (True, 100.0, 70.0, 70.0)
+    assert data["series"] == {
+        "worker 1: rss": {"first": 90e6, "last": 90e6, "growth": 0.0, "allowed": 99e6, "flat": True}
+    }
+    assert "flat  worker 1: rss" in table(result)
+
+
+def slow(result: Result) -> None:
+    result.samples = samples(result.plan, rate=66.0)
+
+
+def late(result: Result) -> None:
+    result.said = Said(252_000, LATE_MOST + 1)
+
+
+def stumbled(result: Result) -> None:
+    result.said = Said(stumbled="the client stumbled")
+
+
+def failing(result: Result) -> None:
+    result.failed = 1
+
+
+def violated(result: Result) -> None:
+    result.wrong = ["durable_check: 1 violation found."]
+
+
+def leaking(result: Result) -> None:
+    result.samples = samples(result.plan, memory=lambda at: 90e6 * (1 + 0.3 * at / 3600))
+    result.judge()
+
+
+def short(result: Result) -> None:
+    del result.samples[-1]
+    result.verdicts = []
+    result.judge()
+    assert not result.verdicts
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (slow, "66.0 runs a second were finished, of 70.0"),
+        (late, "the client was 6.0 s late"),
+        (stumbled, "the client stumbled"),
+        (failing, "1 runs failed"),
+        (violated, "1 violation found"),
+        (leaking, "worker 1: rss has grown: "),
+        (short, "359 samples of 360"),
+    ],
+)
+def test_each_reason_why_it_is_not_is_told(result: Result, spoil: Callable[[Result], None], words: str) -> None:
+    spoil(result)
+    [goal] = missed(result)
+    assert words in goal
+    assert as_data(result)["ok"] is False
+
+
+def test_the_warm_up_is_no_part_of_the_rate(result: Result) -> None:
+    result.samples = [
+        Sample(sample.at, {**sample.values, FINISHED: 0.0 if sample.at < result.plan.warm_up else 70.0})
+        for sample in result.samples
+    ]
+    assert result.finished_rate == 70.0
+
+
+def test_every_sample_is_a_line(result: Result, tmp_path: Path) -> None:
+    write_csv(result.samples, file := tmp_path / "soak.csv")
+    with file.open(newline="") as lines:
+        head, first, *others = csv.reader(lines)
+    assert head == ["seconds", "runs: finished a second", "worker 1: rss"]
+    assert first == ["10.0", "70.0", "90000000.0"]
+    assert len(others) == 359
+
+
+def test_an_hour_has_postgresqls_own_pace_and_a_minute_is_an_hour_in_small() -> None:
+    hour, minute = Plan(3600), Plan(60)
+    assert (hour.warm_up, hour.retention, hour.interval, hour.samples) == (900, 300, 10, 360)
+    assert hour.postgres["autovacuum_naptime"] == "60s"
+    assert (minute.warm_up, minute.retention, minute.interval, minute.samples) == (15, 10, 0.5, 120)
+    assert minute.postgres["autovacuum_naptime"] == "1s"
