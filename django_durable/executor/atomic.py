@@ -21,10 +21,11 @@ from ..core.journal.outcomes import Lost
 from ..core.journal.states import EntryStatus
 from ..core.payloads.codec import decode
 from ..core.payloads.failures import in_one_line, short
-from ..exceptions import ContextMisuse, WriteLockHeldTooLong
-from ..models import JournalEntry
+from ..exceptions import ContextMisuse, RunLocked, WriteLockHeldTooLong
+from ..models import JournalEntry, Run
 from ..store.committing import HELD_PAUSE, write_batch
 from ..store.database import ONE_WRITER, Database
+from ..store.locking import brief_lock, locked
 from ..store.receipts import Receipt
 from .commit import Commit
 from .step_call import call_here, step_of
@@ -49,6 +50,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     db = Database()
     pending = flow.take_pending()
     was_suspect = flow.lease.is_suspect
+    may_be_sent = False
     began = time.perf_counter()
     # Around the commit too: what its on_commit hooks enqueue is enqueued by this step.
     token = enter_step(step_of(flow, perform))
@@ -58,12 +60,13 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
             value = _call_whole(perform)
             returned = Returned(value, time.perf_counter() - began)
             write, receipt = _journal(db, flow, perform, returned, pending)
+            may_be_sent = True
     except _LeaseLost:
         flow.end(Lost())
     except BaseException as error:
         drop_broken_connections()
         seconds = time.perf_counter() - began
-        if not _was_committed(db, flow, perform.path):
+        if not (may_be_sent and _was_committed(db, flow, perform.path)):
             _restore(flow, pending, perform.path)
             flow.lease.is_suspect = was_suspect
             return Raised(error, seconds)
@@ -148,11 +151,21 @@ def _write(db: Database, flow: Flow, write: Write) -> Receipt:
 
 
 def _was_committed(db: Database, flow: Flow, path: str) -> bool:
-    """Whether the journal has the step under our token. Asks until the database answers; unwinds with the lease."""
-    rows = JournalEntry.objects.using(db.alias).filter(run_id=flow.run.run_id, path=path, token=flow.lease.token)
+    """Whether the journal has the step under our token. Asks until the database answers; unwinds with the lease.
+
+    It looks behind the lock of the run's row, which our transaction has held since the fence. A COMMIT that was sent
+    before the connection was lost may still be under way on the server: whoever looks meanwhile sees nothing of it.
+    """
+    run_id = flow.run.run_id
+    rows = JournalEntry.objects.using(db.alias).filter(run_id=run_id, path=path, token=flow.lease.token)
     while not flow.lease.is_over:
         try:
-            return rows.filter(status=EntryStatus.SUCCEEDED).exists()
+            with brief_lock(db, [run_id]):
+                locked(db, Run.objects.filter(pk=run_id))
+                return rows.filter(status=EntryStatus.SUCCEEDED).exists()
+        except RunLocked:
+            # It has waited for long enough by itself.
+            continue
         except (OperationalError, InterfaceError):
             db.connection.close()
             time.sleep(AWAY_PAUSE)

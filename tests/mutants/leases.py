@@ -77,6 +77,14 @@ FENCES = [
         ("tests/executor/test_atomic_heirs.py",),
     ),
     Mutant(
+        "commit-under-way-taken-for-none",
+        "executor/atomic.py",
+        "locked(db, Run.objects.filter(pk=run_id))",
+        "pass",
+        "An atomic step whose COMMIT is still under way when its connection is lost is done a second time.",
+        ("tests/reliability/test_postgres_commits.py",),
+    ),
+    Mutant(
         "lost-is-not-found",
         "store/committing.py",
         "is_lost = lease.token not in kept",

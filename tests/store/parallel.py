@@ -45,11 +45,11 @@ def session(db: Database) -> Any:
     return db.connection.connection.info.backend_pid if db.connection.vendor == "postgresql" else None
 
 
-def wait_until_blocked(watching: Database, holder: Any) -> None:
+def wait_until_blocked(watching: Database, holder: Any, *, seconds: float = SECONDS) -> None:
     """Until somebody waits for what session ``holder`` has locked. On SQLite writers stand in line by themselves."""
     if holder is not None:
         ask = "SELECT count(*) FROM pg_stat_activity WHERE %(holder)s = ANY(pg_blocking_pids(pid))"
-        wait_until(lambda: watching.rows(ask, holder=holder)[0][0], SECONDS, f"somebody to wait for session {holder}")
+        wait_until(lambda: watching.rows(ask, holder=holder)[0][0], seconds, f"somebody to wait for session {holder}")
 
 
 class Hooked(PrivateDatabase):
