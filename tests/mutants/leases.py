@@ -83,6 +83,7 @@ FENCES = [
         "pass",
         "An atomic step whose COMMIT is still under way when its connection is lost is done a second time.",
         ("tests/reliability/test_postgres_commits.py",),
+        backend=POSTGRES,
     ),
     Mutant(
         "lost-is-not-found",
