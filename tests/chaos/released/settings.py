@@ -13,8 +13,8 @@ from tests.chaos.released.unpacking import RELEASED, VERSION
 sys.path.insert(0, os.environ[RELEASED])
 
 import django_durable
-from tests.settings import *  # noqa: F403
-from tests.settings import DURABLE, INSTALLED_APPS
+from tests.chaos.settings import *  # noqa: F403
+from tests.chaos.settings import DURABLE, INSTALLED_APPS
 
 if not Path(django_durable.__file__).is_relative_to(os.environ[RELEASED]):
     raise RuntimeError(f"{django_durable.__file__} is not of the released version.")
