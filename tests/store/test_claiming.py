@@ -17,7 +17,7 @@ from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Completed, Ending, Released
 from django_durable.core.journal.states import EntryStatus, Phase, Status
 from django_durable.core.payloads.codec import encode
-from django_durable.models import JournalEntry, Payload, Run
+from django_durable.models import JournalEntry, Payload, Run, Worker
 from django_durable.store import claiming
 from django_durable.store.claiming import (
     Claim,
@@ -32,7 +32,7 @@ from django_durable.store.claiming import (
 )
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
-from django_durable.store.workers import count_suspects
+from django_durable.store.workers import count_suspects, known_workflows
 from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer, row_locked
 from tests.store.rows import (
@@ -40,6 +40,7 @@ from tests.store.rows import (
     PAST,
     WORKFLOW,
     at,
+    beating,
     child_entry,
     claimant,
     entries,
@@ -403,3 +404,12 @@ def test_claims_whose_journals_are_out_of_reach_are_told_and_handed_back(
     hand_back(db, leases)
     assert row_of(first) == before
     assert {claim.run_id for claim in take(db)} == {again.pk, first.pk}
+
+
+@pytest.mark.parametrize(("ago", "is_known"), [(5, True), (70, False)])
+def test_who_has_just_stopped_is_known_still(db: PrivateDatabase, ago: float, is_known: bool):
+    """As a rule somebody takes its place: a deployment must not make its runs those of nobody."""
+    stopped = uuid4()
+    beating(stopped, workflows=[WORKFLOW])
+    Worker.objects.filter(pk=stopped).update(stopped_at=at(-timedelta(seconds=ago)))
+    assert (WORKFLOW in known_workflows(db, 60.0)) is is_known
