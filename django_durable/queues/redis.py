@@ -92,16 +92,12 @@ class RedisQueue:
         for run in runs:
             push = "LPUSH" if run.is_under_way else "RPUSH"
             lists[push, self._key(run.queue, band_of(run.priority))].append(str(run.id))
-        for (push, _), ids in lists.items():
-            if push == "LPUSH":
-                # One after the other: the last would be first.
-                ids.reverse()
+        # LPUSH puts one before the other: the last would be first.
+        commands = [(push, key, *(reversed(ids) if push == "LPUSH" else ids)) for (push, key), ids in lists.items()]
 
         def send() -> None:
             # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
-            replies = self._sender().send(
-                [(push, key, *ids) for (push, key), ids in lists.items()], is_awaited="push" in self._failing
-            )
+            replies = self._sender().send(commands, is_awaited="push" in self._failing)
             for (_, key, *_), length in replies:
                 if length > LIST_LIMIT:
                     self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)

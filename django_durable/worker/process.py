@@ -35,7 +35,7 @@ from .suspects import SuspectClaimer
 
 logger = logging.getLogger("django_durable.worker")
 
-LOOK_SECONDS = 0.05
+IDLE_LOOK_SECONDS = 0.05
 """How often a process that ends when there is nothing to do looks whether there is."""
 LINGER_SECONDS, SHORT_LINGER_SECONDS = 30.0, 2.0
 """How long an isolated process waits for another suspect: where one process died others do, and to start it again
@@ -165,7 +165,7 @@ class WorkerProcess:
         ends = None if options.max_seconds is None else clock.monotonic() + options.max_seconds
         quiet = finished = 0
         longest_quiet = self._looks_until_quiet()
-        while not self._draining.wait(LOOK_SECONDS if options.burst or options.isolated else 0.5):
+        while not self._draining.wait(IDLE_LOOK_SECONDS if options.burst or options.isolated else 0.5):
             if ends is not None and clock.monotonic() >= ends:
                 break
             if options.max_runs is not None and self._slots.finished >= options.max_runs:
@@ -187,7 +187,7 @@ class WorkerProcess:
         """After how many looks at an idle process, in a row, its work is done."""
         if self.options.burst:
             return 3
-        return (LINGER_SECONDS if self.options.is_endless else SHORT_LINGER_SECONDS) / LOOK_SECONDS
+        return (LINGER_SECONDS if self.options.is_endless else SHORT_LINGER_SECONDS) / IDLE_LOOK_SECONDS
 
     def _is_idle(self) -> bool:
         return self._slots.used == 0 and self._aftermath.is_idle and self._claimer.is_idle.is_set()

@@ -5,7 +5,6 @@ start processes is what two cores do much of the time under so many kills.
 """
 
 from tests.settings import *  # noqa: F403
-from tests.settings import DURABLE as DURABLE
 
 INSTALLED_APPS = ["django.contrib.contenttypes", "django_durable", "tests.app"]
 MIDDLEWARE: list[str] = []

@@ -77,10 +77,10 @@ class QueueContract:
         assert queue.pop(["default"], 10, 0.01) == []
 
     def test_what_is_under_way_comes_out_before_what_waits_to_begin(self, queue: Queue):
-        waiting, going_on = ready(), Ready(uuid7(), "default", 0, is_under_way=True)
-        urgent = ready(priority=9)
-        queue.push([waiting, going_on, urgent])
-        assert queue.pop(["default"], 10, LONG) == self.expected([urgent, going_on, waiting])
+        waiting, urgent = ready(), ready(priority=9)
+        first, second = (Ready(uuid7(), "default", 0, is_under_way=True) for _ in range(2))
+        queue.push([waiting, first, urgent, second])
+        assert queue.pop(["default"], 10, LONG) == self.expected([urgent, first, second, waiting])
 
     def test_who_asks_for_no_queue_gets_nothing_and_waits_no_longer_than_he_said(self, queue: Queue):
         queue.push([ready()])

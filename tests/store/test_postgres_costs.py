@@ -202,6 +202,7 @@ PLANS: dict[str, tuple[Callable[[Database], object], set[str]]] = {
         {"django_durable_run_pkey"},
     ),
     "claim a suspect": (lambda db: claim_suspect(db, claimant(), lease=LEASE, time=DatabaseClock()), set()),
+    "busy": (lambda db: workers.count_busy(db, [uuid4()]), set()),
     "suspects": (lambda db: workers.count_suspects(db, ["default"], [WORKFLOW], 100), set()),
     "refill": (lambda db: workers.first_startable(db, "default", 100), {"durable_run_ready"}),
     "promote": (lambda db: recovery.promote(db, 10), {"durable_run_due"}),

@@ -44,14 +44,14 @@ class Store:
         self.is_open = threading.Event()
         self.is_open.set()
 
-    def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]], **options: Any) -> Any:
+    def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]]) -> Any:
         self.batches.append([lease.run_id for lease, _ in writes])
         assert self.is_open.wait(20)
         if self.errors:
             raise self.errors.pop(0)
         free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
         skipped = {lease.run_id: Receipt() for lease, _ in writes if lease.run_id in self.held}
-        return skipped | (committing.write_batch(db, free, **options) if free else {})
+        return skipped | (committing.write_batch(db, free) if free else {})
 
     def tries(self, lease: Lease) -> int:
         """How many batches this run was in."""

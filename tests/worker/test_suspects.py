@@ -162,6 +162,6 @@ def test_a_suspect_that_comes_later_is_made_room_for_with_the_next_poll(
 def test_it_waits_for_others_and_not_for_long_in_a_worker_that_ends(options: WorkerOptions, seconds: float) -> None:
     process = WorkerProcess(claimant().id, options)
     try:
-        assert process._looks_until_quiet() * processes.LOOK_SECONDS == seconds
+        assert process._looks_until_quiet() * processes.IDLE_LOOK_SECONDS == seconds
     finally:
         process._committer.close()

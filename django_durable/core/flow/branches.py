@@ -129,13 +129,10 @@ class Branches:
         yield from self._stop(at_once=False)
 
     def _stop(self, *, at_once: bool) -> Generator[Effect, Answer, None]:
-        self._close()
-        if self.running:
-            yield Stop([branch.part for branch in self.running], at_once)
-
-    def _close(self) -> None:
         for branch in self.running:
             branch.part.stop()
+        if self.running:
+            yield Stop([branch.part for branch in self.running], at_once)
 
     def _begin(self) -> Decisions[None]:
         while self._fresh and self._has_room:

@@ -14,7 +14,8 @@ sys.path.insert(0, os.environ[RELEASED])
 
 import django_durable
 from tests.chaos.settings import *  # noqa: F403
-from tests.chaos.settings import DURABLE, INSTALLED_APPS
+from tests.chaos.settings import INSTALLED_APPS
+from tests.settings import DURABLE
 
 if not Path(django_durable.__file__).is_relative_to(os.environ[RELEASED]):
     raise RuntimeError(f"{django_durable.__file__} is not of the released version.")
