@@ -54,7 +54,7 @@ test-browser: .venv/.ready-browser
 
 test-faults: .venv/.ready-test
 	@$(BIN)/python -m tests.faults $(ARGS)
-	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 $${seed:+--seed "$$seed"}
+	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 --tries 3 $${seed:+--seed "$$seed"}
 
 test-system: .venv/.ready-test
 	@$(BIN)/python -m tests.system $(ARGS)

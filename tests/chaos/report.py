@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from tests.chaos.checker import LOST, REPEATED, STALE, violations
@@ -22,6 +23,16 @@ FAULTS_A_MINUTE = 60
 HITS_A_MINUTE = 20
 HANDOVERS_A_MINUTE = 20
 """Of each direction, where workers of two releases work side by side."""
+
+
+class Verdict(Enum):
+    """Every goal holds; nothing is wrong, but too little was done or too late, so that it proves nothing; or something
+    is wrong."""
+
+    HOLDS = auto()
+    MISSED = auto()
+    WRONG = auto()
+
 
 RECOVERY_SECONDS = FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + 2
 SHOWN = 30
@@ -134,6 +145,12 @@ def missed(totals: Totals) -> Iterator[str]:
     # Beside workers of the released version it is theirs as well, which cannot be mended any more: that is told only.
     if not totals.old and (slow := percentile(totals.clear, 0.99)) > totals.allowed:
         yield f"recovery took {slow:.2f} s at p99, and {totals.allowed:.2f} s are allowed"
+
+
+def verdict(totals: Totals) -> Verdict:
+    if totals.violations:
+        return Verdict.WRONG
+    return Verdict.MISSED if any(missed(totals)) else Verdict.HOLDS
 
 
 def table(totals: Totals) -> str:

@@ -17,9 +17,11 @@ from tests.chaos.report import (
     HITS_A_MINUTE,
     RUNS_A_MINUTE,
     Totals,
+    Verdict,
     as_data,
     missed,
     table,
+    verdict,
 )
 
 
@@ -56,6 +58,14 @@ def test_each_goal_that_is_missed_is_told(totals: Totals, spoils: Callable[[Tota
     spoils(totals)
     [goal] = missed(totals)
     assert words in goal
+
+
+def test_only_what_is_wrong_is_the_last_word(totals: Totals) -> None:
+    assert verdict(totals) is Verdict.HOLDS
+    totals.acknowledged -= 1
+    assert verdict(totals) is Verdict.MISSED
+    totals.violations = [Violation("lost", "tag", "is gone")]
+    assert verdict(totals) is Verdict.WRONG
 
 
 def test_a_slow_start_allows_for_a_slow_recovery(totals: Totals) -> None:
