@@ -1,0 +1,242 @@
+"""What ran too often, too soon or too late is found: each planted in evidence that is made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.checker import told
+from tests.chaos.faults import OF_POSTGRES, OF_REDIS, REPEATS
+from tests.chaos.making import PID, Making
+from tests.chaos.planting import ONE_STEP, begun, found, put, row_of
+from tests.chaos.programs import Program
+from tests.chaos.repetitions import GRACE, starved
+from tests.chaos.witness import BEGIN, DIE, RAISE
+
+# --- again -----------------------------------------------------------------------------------
+
+
+def repeated(making: Making, *, kind: str, pid: int = PID, ends: bool = False) -> str:
+    """A step that began again under another claim, after a fault."""
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2, ends=ends, writes=False)
+    if kind:
+        making.hit(kind, *() if kind in (*OF_POSTGRES, *OF_REDIS) else (pid,))
+    making.lose(run, token)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2, pid=PID + 1)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    return run
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REPEATS if kind != "poison"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_repetition_that_a_fault_explains(making: Making, kind: str, ends: bool) -> None:
+    repeated(making, kind=kind, ends=ends)
+    assert found(making) == []
+
+
+@pytest.mark.parametrize("kind", ["", "drain", *OF_REDIS])
+def test_a_repetition_that_nothing_explains(making: Making, kind: str) -> None:
+    assert found(making) == []
+    run = repeated(making, kind=kind)
+    assert found(making) == [("repeated", run)]
+
+
+def test_a_fault_explains_nothing_in_another_process(making: Making) -> None:
+    run = repeated(making, kind="kill", pid=PID + 7)
+    assert found(making) == [("repeated", run)]
+
+
+def test_a_fault_explains_nothing_long_before(making: Making) -> None:
+    making.hit("restart_postgres")
+    making.tick(30)
+    run = repeated(making, kind="")
+    assert found(making) == [("repeated", run)]
+
+
+def test_a_lease_that_lapsed_by_itself_explains_and_is_counted(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2, ends=False)
+    making.lose(run, token, lapsed=True)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    assert found(making) == []
+    assert len(starved(told(making.evidence))) == 1
+
+
+def test_a_step_that_kills_its_process_explains(making: Making) -> None:
+    run, token = begun(making)
+    by = making.execute(run, "poison0", token, 2, ends=False)
+    making.say(DIE, run, "poison0", token, by)
+    making.lose(run, token)
+    token = making.claim(run)
+    making.execute(run, "poison0", token, 2)
+    making.leave(run, token, "odd", [["poison", 1]], "succeeded", claims=2)
+    assert found(making) == []
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.01, 0), (30.0, 1)])
+def test_what_a_process_begins_while_it_is_being_killed(making: Making, seconds: float, expected: int) -> None:
+    run, token = begun(making)
+    making.hit("kill", PID)
+    making.tick(seconds)
+    making.execute(run, "step0", token, 2, ends=False)
+    making.lose(run, token)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2, pid=PID + 1)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    assert found(making) == [("repeated", run)] * expected
+
+
+def test_a_repetition_within_one_claim(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2, writes=False)
+    making.hit("kill", PID)
+    making.execute(run, "step0", token, 2)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded")
+    assert found(making) == [("repeated", run)]
+
+
+def test_a_repetition_by_who_came_after_the_commit(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2)
+    making.hit("kill", PID)
+    making.lose(run, token)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2, writes=False)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    assert found(making) == [("repeated", run)]
+
+
+@pytest.mark.parametrize(("kind", "pid", "expected"), [("freeze", PID, 0), ("kill", PID + 1, 1)])
+def test_a_repetition_by_who_was_there_before_the_commit(making: Making, kind: str, pid: int, expected: int) -> None:
+    run, old = begun(making)
+    making.lose(run, old, lapsed=True)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2, pid=PID + 1)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    making.hit(kind, pid)
+    making.tick(1)
+    making.execute(run, "step0", old, 2, writes=False)
+    assert found(making) == [("repeated", run)] * expected
+
+
+def test_a_witness_line_that_is_there_twice(making: Making) -> None:
+    run = making.run("odd", ONE_STEP)
+    twice = [line for line in making.evidence.lines if line.run == run]
+    making.evidence.lines += [replace(line, by="again", at=line.at + 0.001) for line in twice]
+    assert set(found(making)) == {("repeated", run)}
+
+
+def test_a_result_that_was_journaled_anew(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2)
+    entry = making.evidence.entries.pop()
+    by = making.execute(run, "step0", token, 2, writes=False)
+    making.write(run, "step0", token, by, 2)
+    making.evidence.entries[-1] = entry
+    making.leave(run, token, "odd", ONE_STEP, "succeeded")
+    assert set(found(making)) == {("repeated", run)}
+
+
+def test_a_result_that_no_execution_came_to(making: Making) -> None:
+    run, token = begun(making)
+    making.write(run, "step0", token, "0000000000ff", 2)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded")
+    assert found(making) == [("unwitnessed", run)]
+
+
+def test_an_entry_whose_result_was_exchanged_afterwards(making: Making) -> None:
+    run = making.run("odd", ONE_STEP)
+    entries = making.evidence.entries
+    entries[-1] = replace(entries[-1], value={"value": 2, "by": "0000000000ff"})
+    assert found(making) == [("repeated", run)]
+
+
+# --- attempts and times ----------------------------------------------------------------------
+
+
+def stumbled(making: Making, *, attempts: int, pause: float) -> str:
+    run, token = begun(making)
+    program: Program = [["flaky", 1, 1]]
+    for attempt in range(1, attempts):
+        by = f"flaky-{attempt}"
+        making.say(BEGIN, run, "flaky0", token, by, attempt=attempt)
+        making.say(RAISE, run, "flaky0", token, by, attempt=attempt)
+        making.tick(pause)
+    making.execute(run, "flaky0", token, 2, attempt=attempts)
+    making.leave(run, token, "odd", program, "succeeded")
+    return run
+
+
+def test_an_attempt_after_its_time(making: Making) -> None:
+    stumbled(making, attempts=2, pause=0.06)
+    assert found(making) == []
+
+
+def test_an_attempt_too_early(making: Making) -> None:
+    run = stumbled(making, attempts=2, pause=0.02)
+    assert found(making) == [("attempts", run)]
+
+
+def test_an_attempt_too_many(making: Making) -> None:
+    run = stumbled(making, attempts=3, pause=0.06)
+    assert found(making) == [("attempts", run)]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.01, 0), (3.0, 1)])
+def test_a_sleep_that_ended_early(making: Making, seconds: float, expected: int) -> None:
+    run = making.run("odd", [["sleep", seconds]])
+    assert found(making) == [("early", run)] * expected
+
+
+# --- cancellation ----------------------------------------------------------------------------
+
+
+def test_a_run_that_succeeded_after_it_was_cancelled(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2)
+    making.cancel("odd")
+    making.leave(run, token, "odd", ONE_STEP, "succeeded")
+    assert found(making) == [("cancel", run)]
+
+
+def test_a_run_that_was_over_before_it_was_cancelled(making: Making) -> None:
+    making.run("odd", ONE_STEP)
+    making.cancel("odd")
+    assert found(making) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "seconds", "kind", "expected"),
+    [
+        ("undoable0", GRACE / 2, "", 0),
+        ("undoable0", GRACE + 1, "", 1),
+        ("undoable0%undo", GRACE + 1, "", 0),
+        ("undoable0", GRACE + 1, "freeze", 0),
+        ("undoable0", GRACE + 1, "flush_redis", 1),
+    ],
+)
+def test_a_step_that_began_after_the_cancellation(
+    making: Making, path: str, seconds: float, kind: str, expected: int
+) -> None:
+    run, token = begun(making)
+    making.cancel("odd")
+    if kind:
+        making.hit(kind, *(PID,) if kind == "freeze" else ())
+    making.tick(seconds)
+    making.execute(run, path, token, 2, ends=False)
+    making.leave(run, token, "odd", [["undoable", 1]], "cancelled")
+    assert found(making) == [("cancel", run)] * expected
+
+
+def test_the_children_of_a_cancelled_run_are_cancelled_with_it(making: Making) -> None:
+    parent = making.run("odd", ONE_STEP, status="cancelled")
+    making.cancel("odd")
+    child = making.run("child", ONE_STEP, status="cancelled")
+    making.evidence.said = [said for said in making.evidence.said if "child" not in said.tags]
+    put(making.evidence, replace(row_of(making.evidence, child), tag="", parent=parent))
+    assert found(making) == []
