@@ -1,0 +1,157 @@
+"""Branches of ``async def`` workflows in a worker that is about to end: none is waited for in vain, none cut short."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from django_durable.core import clock
+from django_durable.core.async_context import AsyncContext
+from django_durable.core.flow.branches import Branch, Branches
+from django_durable.core.journal.outcomes import Lost, Paused, Released
+from django_durable.core.journal.states import EntryStatus
+from django_durable.core.unwinding import Unwind
+
+from .in_memory import MemoryCommit, arun, new_flow
+from .on_a_loop import one, work
+
+
+@pytest.mark.parametrize("trigger", range(12))
+@pytest.mark.parametrize("pace", [2, 3, 5])
+def test_a_run_that_is_drained_does_not_wait_for_a_branch_whose_task_had_no_turn(trigger: int, pace: int) -> None:
+    """Two branches end in one turn of the loop: for the first a third one is spawned, and the second ends the run."""
+    commit = MemoryCommit()
+    flow = new_flow(commit)
+
+    async def item(n: int) -> int:
+        for _ in range(n % pace):
+            await asyncio.sleep(0)
+        if n == trigger:
+            flow.lease.release_requested = True
+        return n
+
+    def branch(n: int) -> Any:
+        async def body(ctx: AsyncContext) -> None:
+            await ctx.step("one", item, n)
+            for _ in range(n % 2):
+                await ctx.step("two", one)
+
+        return body
+
+    async def body(ctx: AsyncContext) -> Any:
+        branches = [Branch(n, f"all/{n}", branch(n)) for n in range(40)]
+        group = Branches(flow, branches, "join:all", 4)
+
+        def decide() -> Any:
+            while (yield from group.next()) is not None:
+                pass
+
+        await ctx._drive(decide())
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(body, commit, flow)
+
+    work(main)
+    assert isinstance(flow.outcome, Released)
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["beside", "nested"])
+@pytest.mark.parametrize("kind", ["join", "race"])
+@pytest.mark.parametrize("word", ["release_requested", "pause_requested"])
+def test_a_drain_does_not_wait_for_code_between_steps(word: str, kind: str, is_nested: bool) -> None:
+    """It may wait for what another branch does not do any more."""
+    flow = new_flow(commit := MemoryCommit())
+    waits = asyncio.Event()
+
+    async def inner(ctx: AsyncContext) -> Any:
+        await ctx.step("first", one)
+        waits.set()
+        await asyncio.Event().wait()
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await ctx.race("inside", {"only": inner}) if is_nested else await inner(ctx)
+
+    async def other(ctx: AsyncContext) -> None:
+        await waits.wait()
+        setattr(flow.lease, word, True)
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: getattr(ctx, kind)("at", {"waits": branch, "other": other}), commit, flow)
+
+    work(main)
+    done = {path for path, entry in commit.entries.items() if entry.status == EntryStatus.SUCCEEDED}
+    assert done == {"at/waits/inside/only/first" if is_nested else "at/waits/first"}
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["beside", "nested"])
+@pytest.mark.parametrize("kind", ["join", "race"])
+@pytest.mark.parametrize(
+    ("ask", "outcome", "is_done"),
+    [
+        (lambda flow: setattr(flow.lease, "release_requested", True), Released, True),
+        (lambda flow: setattr(flow.lease, "pause_requested", True), Paused, True),
+        (lambda flow: setattr(flow.lease, "ends", clock.monotonic() + 30), Released, False),
+        (lambda flow: flow.lease.lose(), Lost, False),
+    ],
+    ids=["drained", "paused", "lease is ending", "lost"],
+)
+def test_a_drain_lets_the_steps_of_other_branches_come_to_their_ends(
+    ask: Any, outcome: type, is_done: bool, kind: str, is_nested: bool
+) -> None:
+    commit = MemoryCommit()
+    flow = new_flow(commit)
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    async def inner(ctx: AsyncContext) -> Any:
+        return await ctx.step("slow", slow)
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await ctx.race("inside", {"only": inner}) if is_nested else await inner(ctx)
+
+    async def other(ctx: AsyncContext) -> None:
+        await began.wait()
+        ask(flow)
+        # After whatever the end of this branch does to the other one.
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: getattr(ctx, kind)("at", {"slow": branch, "other": other}), commit, flow)
+
+    flow.run = replace(flow.run, lease_margin=60.0)
+    work(main)
+    assert isinstance(flow.outcome, outcome)
+    done = {path for path, entry in commit.entries.items() if entry.status == EntryStatus.SUCCEEDED}
+    assert ("at/slow/inside/only/slow" if is_nested else "at/slow/slow") in done if is_done else not done
+
+
+def test_a_worker_that_cancels_right_after_the_branches_were_spawned_gets_the_attempt_s_end() -> None:
+    commit = MemoryCommit()
+    begun: list[str] = []
+
+    async def branch(ctx: AsyncContext) -> None:
+        begun.append("branch")
+        await ctx.step("s", one)
+
+    async def main() -> None:
+        async def body(ctx: AsyncContext) -> Any:
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return await ctx.join("at", {"a": branch, "b": branch})
+
+        task = asyncio.create_task(arun(body, commit))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    work(main)
