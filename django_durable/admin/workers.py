@@ -111,7 +111,7 @@ def _facts(worker: Worker, now: datetime) -> list[tuple[StrOrPromise, StrOrPromi
         (_("Process"), str(worker.pid)),
         (_("Slots"), str(worker.concurrency)),
         (_("Version"), cells.name(worker.version) if worker.version else None),
-        (_("Kind"), _("isolated: it runs one suspect run") if worker.is_isolated else None),
+        (_("Kind"), _("isolated: it runs suspect runs, one at a time") if worker.is_isolated else None),
         (_("Started"), cells.moment(worker.started_at)),
         (_("Up for"), cells.rough(over - worker.started_at)),
         (_("Heartbeat"), cells.relative(worker.heartbeat_at, now)),
