@@ -17,5 +17,5 @@ PARTIAL = ("terminate_backends", "delay_postgres", "cut_after")
 OF_POSTGRES = (*OUTAGES, *PARTIAL)
 OF_REDIS = ("kill_redis", "flush_redis", "freeze_redis", "cut_redis")
 
-REPEATS = (*DEADLY, FREEZE, *OF_POSTGRES)
-"""What may be why a step is executed once more. A drain is none: what is handed back has been journaled."""
+COSTS_LEASES = (*DEADLY, FREEZE, *OF_POSTGRES)
+"""What may be why a lease is lost. A drain is none: what is handed back has been journaled."""

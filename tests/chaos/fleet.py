@@ -96,7 +96,9 @@ class Fleet:
         wrong = []
         for worker in [*self._leaving, *self.workers.values()]:
             try:
-                worker.wait(max(0.1, ends - time.monotonic()))
+                status = worker.wait(max(0.1, ends - time.monotonic()))
             except Exception:
                 wrong.append(f"{worker} did not end")
+            else:
+                wrong += [f"{worker} ended with {status}"] if status else []
         return wrong

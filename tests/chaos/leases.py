@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.chaos.evidence import Change, Violation, Written
-from tests.chaos.faults import DEADLY, FREEZE, OF_POSTGRES
+from tests.chaos.faults import DEADLY, FREEZE
 from tests.chaos.programs import LIMIT
 from tests.chaos.story import TERMINAL, Story
 
@@ -66,7 +66,7 @@ def _crashes(story: Story, run_id: str, changes: list[Change]) -> Iterator[Viola
             since = story.monotonic(claim.at if claim else change.at)
             if claim is None or not before or not before.suspect:
                 yield Violation("crashes", run_id, "was counted as crashed, and had not been suspected before")
-            elif not story.hits((*DEADLY, FREEZE, *OF_POSTGRES), pid, since, story.monotonic(change.at)):
+            elif not (change.lapsed or story.hits((*DEADLY, FREEZE), pid, since, story.monotonic(change.at))):
                 yield Violation("crashes", run_id, f"was counted as crashed, and nothing had hit process {pid}")
         before = change
 

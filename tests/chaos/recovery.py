@@ -72,7 +72,7 @@ def _recovery(story: Story, fault: Fault, execution: Execution) -> Recovery | No
     went_on = _went_on(story, execution, fault.at)
     if went_on is None:
         return None
-    out = _overlap(fault.at, went_on, [(one.at, one.until) for one in story.faults if one.kind in OUTAGES])
+    out = story.away(fault.at, went_on)
     is_hit_again = any(
         later.at > fault.until
         for change in story.changes.get(execution.run, ())
@@ -94,17 +94,6 @@ def _went_on(story: Story, execution: Execution, since: float) -> float | None:
     ending = story.ending(execution.run)
     ended = [] if ending is None else [story.monotonic(ending.at)]
     return min([*began, *wrote, *(at for at in ended if at > since)], default=None)
-
-
-def _overlap(since: float, until: float, spans: Sequence[tuple[float, float]]) -> float:
-    """How much of a time lies in any of these spans."""
-    covered, reached = 0.0, since
-    for begins, ends in sorted(spans):
-        begins, ends = max(begins, reached), min(ends, until)
-        if ends > begins:
-            covered += ends - begins
-            reached = ends
-    return covered
 
 
 def percentile(values: Sequence[float], part: float) -> float:

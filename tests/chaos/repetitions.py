@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.chaos.evidence import Change, Violation, Written
-from tests.chaos.faults import FREEZE, OF_POSTGRES, REPEATS
+from tests.chaos.faults import COSTS_LEASES, DEADLY, DRAIN, FREEZE, OF_POSTGRES
 from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, SLOWEST, sleeps_of
 from tests.chaos.story import UNDO, Execution, Story
 from tests.chaos.witness import RAISE
+from tests.processes import FAST
 
 JITTER = 0.1
 """The part by which a back-off may be shorter than its policy says."""
 
-GRACE = 1.0 + SLOWEST
+HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
+GRACE = 2 * HEARTBEAT + SLOWEST
 """Seconds after which who works on a cancelled run has heard of it and ended its step: a step and two heartbeats."""
+
+DRAINING = 30.0
+"""Seconds that a drain may last, its grace time and more: what is given back then was not journaled."""
+
+LOST_TRANSACTION = "a lost transaction"
 
 SKEW = 0.05
 """Seconds by which what the database noted within a transaction may come before its commit."""
@@ -74,25 +82,50 @@ def _attempts(story: Story, run_id: str, path: str, executions: list[Execution])
 
 def _repetitions(story: Story, run_id: str, path: str, executions: list[Execution]) -> Iterator[Violation]:
     """I9: a step is executed once more only where the claim that it was executed under was lost to a fault."""
-    step = story.step_of(run_id, path)
-    for before, after in pairwise(executions):
-        if before.moment == RAISE and after.attempt == before.attempt + 1:
-            continue
-        if step is not None and step.is_atomic and story.hits(OF_POSTGRES, before.pid, before.began, after.began):
-            # Its transaction was lost: that is an error of the attempt.
-            continue
+    for before, after, why in _again(story, run_id, path, executions):
         text = f"{path!r} was executed again, {after.began - before.began:.3f} s later"
-        if before.token == after.token:
+        if before.token == after.token and why != LOST_TRANSACTION:
             yield Violation("repeated", run_id, f"{text}, under the same claim")
-        elif not _is_explained(story, before, after):
+        elif why is None:
             yield Violation("repeated", run_id, f"{text}, and no fault had hit process {before.pid}")
 
 
-def _is_explained(story: Story, before: Execution, after: Execution) -> bool:
-    if story.hits(REPEATS, before.pid, before.began, after.began) or lapsed(story, before.token):
-        return True
-    # One that was frozen between its claim and its step comes when another one has been there.
-    return bool(story.hits((FREEZE, *OF_POSTGRES), after.pid, claimed_at(story, after), after.began))
+def repetitions(story: Story) -> Counter[str]:
+    """How many steps were executed once more, by the reason; those without one are violations."""
+    found = (_again(story, run_id, path, executions) for (run_id, path), executions in story.by_step.items())
+    return Counter(why or "nothing" for pairs in found for _, _, why in pairs)
+
+
+def _again(
+    story: Story, run_id: str, path: str, executions: list[Execution]
+) -> Iterator[tuple[Execution, Execution, str | None]]:
+    """Each execution that was no attempt that the policy asks for, what came before it, and why."""
+    step = story.step_of(run_id, path)
+    is_atomic = step is not None and step.is_atomic
+    for before, after in pairwise(executions):
+        if before.moment != RAISE or after.attempt != before.attempt + 1:
+            yield before, after, _why(story, before, after, is_atomic=is_atomic)
+
+
+def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) -> str | None:
+    """What fault explains it. One of PostgreSQL does so only by what it did to this claim or this transaction: at
+    nearly every instant there is one that everybody may have felt."""
+    felt = bool(story.hits(OF_POSTGRES, before.pid, before.began, after.began))
+    if is_atomic and felt and after.attempt > before.attempt:
+        # That is an error of the attempt.
+        return LOST_TRANSACTION
+    if story.hits(DEADLY, before.pid, before.began, after.began):
+        return "a death"
+    if story.hits((FREEZE,), before.pid, before.began, after.began):
+        return "a freeze"
+    if lapsed(story, before.token):
+        return "a lapsed lease"
+    if felt and story.hits((DRAIN,), before.pid, before.began - DRAINING, after.began):
+        return "a drain without PostgreSQL"
+    # One that was held up between its claim and its step comes when another one has been there.
+    if lapsed(story, after.token) or story.hits((FREEZE,), after.pid, claimed_at(story, after), after.began):
+        return "a late start"
+    return None
 
 
 def claimed_at(story: Story, execution: Execution) -> float:
@@ -119,7 +152,7 @@ def starved(story: Story) -> list[Change]:
 def _lost_to_a_fault(story: Story, change: Change) -> bool:
     claim = story.claims.get(change.old_token or "")
     since = story.monotonic(claim.at if claim else change.at) - story.lease
-    return bool(story.hits(REPEATS, story.pid_of(change), since, story.monotonic(change.at)))
+    return bool(story.hits(COSTS_LEASES, story.pid_of(change), since, story.monotonic(change.at)))
 
 
 def _too_late(story: Story, run_id: str, path: str, executions: list[Execution]) -> Iterator[Violation]:
@@ -172,5 +205,13 @@ def _cancels(story: Story) -> Iterator[Violation]:
             late = one.began - acknowledged
             if one.is_undo or late <= GRACE or run.status != "cancelled":
                 continue
-            if not story.hits((FREEZE, *OF_POSTGRES), one.pid, acknowledged - story.lease, one.began):
+            deaf = late - story.away(acknowledged, one.began)
+            if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(
+                (FREEZE,), one.pid, acknowledged - story.lease, one.began
+            ):
                 yield Violation("cancel", run_id, f"began {one.path!r} {late:.3f} s after it was cancelled")
+
+
+def _cut_off(story: Story, one: Execution, since: float) -> float:
+    """Seconds that heartbeats may have lost beside outages: each fault that took their connection cost one of them."""
+    return HEARTBEAT * len(story.hits(OF_POSTGRES, one.pid, since - story.lease, one.began))

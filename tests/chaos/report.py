@@ -12,7 +12,7 @@ from tests.chaos.checker import LOST, REPEATED, STALE, violations
 from tests.chaos.evidence import Violation
 from tests.chaos.handovers import TO_NEW, TO_OLD, handovers
 from tests.chaos.recovery import Recovery, hits, percentile, recoveries
-from tests.chaos.repetitions import starved
+from tests.chaos.repetitions import repetitions, starved
 from tests.chaos.story import TERMINAL, Story
 from tests.chaos.unknown import count_not_undone
 from tests.chaos.zombies import zombies
@@ -56,10 +56,12 @@ class Totals:
     hits: Counter[str] = field(default_factory=Counter)
     poisoned: int = 0
     starved: int = 0
+    repetitions: Counter[str] = field(default_factory=Counter)
     zombies: int = 0
     contested: int = 0
     handovers: Counter[str] = field(default_factory=Counter)
     not_undone: int = 0
+    fires: int = 0
     recoveries: list[Recovery] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
@@ -77,6 +79,7 @@ class Totals:
         self.hits.update(fault.kind for fault in hits(story))
         self.poisoned += sum(fault.kind == "poison" for fault in story.faults)
         self.starved += len(starved(story))
+        self.repetitions += repetitions(story)
         contested = [is_contested for _, is_contested in zombies(story)]
         self.zombies += len(contested)
         self.contested += sum(contested)
@@ -160,7 +163,11 @@ def table(totals: Totals) -> str:
     ended = ", ".join(f"{count:,} {status}" for status, count in totals.ended.most_common())
     lines.append(f"{totals.runs:,} runs ({ended}), {totals.steps:,} executions of steps")
     lines.append(f"{totals.acknowledged:,} acknowledged, {totals.unknown:,} of which nobody heard")
+    if not totals.old:
+        lines.append(f"{totals.fires:,} instants of a schedule")
     lines.append(f"{totals.poisoned:,} steps killed their process, {totals.starved:,} leases lapsed without a fault")
+    why = ", ".join(f"{count:,} after {what}" for what, count in totals.repetitions.most_common())
+    lines.append(f"{totals.repetitions.total():,} executions of steps were repetitions: {why or 'none'}")
     lines.append(f"{totals.zombies:,} steps ended without a claim, {totals.contested:,} of them beside an heir")
     if totals.old:
         counts = ", ".join(f"{totals.handovers[direction]:,} from {direction} code" for direction in (TO_NEW, TO_OLD))
@@ -199,12 +206,14 @@ def as_data(totals: Totals) -> dict[str, Any]:
         "stale_writes": totals.count(STALE),
         "unexplained_repetitions": totals.count(REPEATED),
         "unfinished": totals.unfinished,
+        "repetitions": dict(sorted(totals.repetitions.items())),
         "starved": totals.starved,
         "zombies": totals.zombies,
         "zombies_beside_an_heir": totals.contested,
         "old_workers": totals.old,
         "handovers": dict(sorted(totals.handovers.items())),
         "not_undone": totals.not_undone,
+        "fires": totals.fires,
         "recovery": {
             "p50": round(percentile(totals.seen, 0.5), 2),
             "p99": round(percentile(totals.seen, 0.99), 2),

@@ -14,7 +14,9 @@ from django.db import connection
 from django_durable.models import Run
 from tests import processes
 from tests.app.workflows import doubling
+from tests.chaos.afterwards import ServerLog, violated
 from tests.chaos.checker import told
+from tests.chaos.clockwork import Clockwork
 from tests.chaos.collecting import collect
 from tests.chaos.evidence import Violation
 from tests.chaos.fleet import Fleet, queue_of
@@ -45,8 +47,11 @@ STOP_SECONDS = 40.0
 def play(servers: Servers, seed: str, seconds: float, workers: int, rate: float, totals: Totals) -> None:
     """Add what the round comes to. ``totals`` says how many of the workers are of the released version."""
     assert servers.postgres is not None and servers.redis is not None
-    empty(servers.folder)
+    empty(servers)
     begin_history()
+    log = ServerLog(servers.postgres.log)
+    # Released workers may be the ones that fire, and what they did then cannot be mended any more.
+    clockwork = None if totals.old else Clockwork()
     with Proxy(servers.postgres.folder / ".s.PGSQL.5432") as postgres, Proxy(servers.redis.socket) as redis:
         env = through(postgres, redis)
         old_env = {**env, **environment(unpack(servers.folder))} if totals.old else {}
@@ -59,22 +64,26 @@ def play(servers: Servers, seed: str, seconds: float, workers: int, rate: float,
         began = time.monotonic()
         nemesis.run(seconds)
         lasted = time.monotonic() - began
-        wrong = calm_down(clients, servers.folder, fleet, max(seconds, DRAIN_SECONDS))
+        wrong = calm_down(clients, servers.folder, fleet, clockwork, max(seconds, DRAIN_SECONDS))
+        wrong += log.deadlocks()
     evidence = collect(servers.folder, nemesis.faults, fleet.old_logs)
     save(evidence, servers.folder)
     story = told(evidence)
     totals.add(story, lasted, start)
+    totals.fires += len(clockwork.fires) if clockwork else 0
     totals.violations += [Violation("liveness", "", text) for text in wrong]
     processes.kill_all()
     print(f"{seed}: {len(story.runs):,} runs and {len(nemesis.faults)} faults in {lasted:.0f} s", flush=True)
 
 
-def empty(folder: Path) -> None:
-    """No run, and no line of a round before."""
+def empty(servers: Servers) -> None:
+    """No run, no id in Redis, and no line of a round before."""
     end_history()
     call_command("flush", verbosity=0, interactive=False)
+    assert servers.redis is not None
+    servers.redis.flush()
     for name in ("witness", "client", "stop", *(f"client-{mixture}.log" for mixture in MIXTURES)):
-        (folder / name).unlink(missing_ok=True)
+        (servers.folder / name).unlink(missing_ok=True)
 
 
 def through(postgres: Proxy, redis: Proxy) -> dict[str, str]:
@@ -105,14 +114,19 @@ def start_client(folder: Path, seed: str, rate: float, env: dict[str, str], mixt
     return Guarded([*command, *options], log=log, env={**os.environ, **env}, cwd=CHECKOUT)
 
 
-def calm_down(clients: list[Guarded], folder: Path, fleet: Fleet, drain_seconds: float) -> list[str]:
+def calm_down(
+    clients: list[Guarded], folder: Path, fleet: Fleet, clockwork: Clockwork | None, drain_seconds: float
+) -> list[str]:
     """Everything is healed: each client comes to its end, then every run, then everybody. What did not, in words."""
     (folder / "stop").touch()
-    wrong = [
-        *in_time("the clients to end", CLIENT_SECONDS, lambda: not any(client.running for client in clients)),
-        *in_time("every run to be over", drain_seconds, lambda: not Run.objects.live().exists()),
-        *last_runs(list(fleet.workers)),
-    ]
+    wrong = in_time("the clients to end", CLIENT_SECONDS, lambda: not any(client.running for client in clients))
+    if clockwork is not None:
+        wrong += said(clockwork.stop)
+    wrong += in_time("every run to be over", drain_seconds, lambda: not Run.objects.live().exists())
+    if clockwork is not None:
+        wrong += clockwork.wrong()
+    wrong += last_runs(list(fleet.workers))
+    wrong += violated()
     for client in clients:
         client.kill()
     for log in folder.glob("client-*.log"):
@@ -129,8 +143,13 @@ def last_runs(places: list[int]) -> list[str]:
 
 
 def in_time(what: str, seconds: float, condition: Callable[[], bool]) -> list[str]:
+    return said(lambda: wait_until(condition, seconds, what))
+
+
+def said(waits: Callable[[], object]) -> list[str]:
+    """In words, what did not come in time."""
     try:
-        wait_until(condition, seconds, what)
+        waits()
     except AssertionError as error:
         return [str(error)]
     return []

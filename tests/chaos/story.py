@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from tests.chaos.evidence import Change, EntryRow, Evidence, Fault, RunRow, Written
-from tests.chaos.faults import DEADLY, OF_POSTGRES
+from tests.chaos.faults import DEADLY, OF_POSTGRES, OUTAGES
 from tests.chaos.programs import Step, steps_of
 from tests.chaos.witness import BEGIN, DIE, END, Line
 
@@ -154,6 +154,16 @@ class Story:
             and fault.until + self._aftermath(fault) >= since
             and (not fault.pids or pid in fault.pids)
         ]
+
+    def away(self, since: float, until: float) -> float:
+        """How many seconds of a time nobody got an answer from PostgreSQL."""
+        covered, reached = 0.0, since
+        for begins, ends in sorted((fault.at, fault.until) for fault in self.faults if fault.kind in OUTAGES):
+            begins, ends = max(begins, reached), min(ends, until)
+            if ends > begins:
+                covered += ends - begins
+                reached = ends
+        return covered
 
     def _aftermath(self, fault: Fault) -> float:
         """Seconds after its end in which a fault is still felt: leases that could not be renewed lapse. And who is

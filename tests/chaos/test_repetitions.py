@@ -7,52 +7,79 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import told
-from tests.chaos.faults import OF_POSTGRES, OF_REDIS, REPEATS
+from tests.chaos.faults import OF_POSTGRES, OF_REDIS
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found, put, row_of
 from tests.chaos.programs import Program
-from tests.chaos.repetitions import GRACE, starved
+from tests.chaos.repetitions import GRACE, HEARTBEAT, repetitions, starved
 from tests.chaos.witness import BEGIN, DIE, RAISE
 
 # --- again -----------------------------------------------------------------------------------
 
 
-def repeated(making: Making, *, kind: str, pid: int = PID, ends: bool = False) -> str:
-    """A step that began again under another claim, after a fault."""
+def repeated(
+    making: Making, *kinds: str, pid: int = PID, ends: bool = False, lapsed: bool = False, path: str = "step0"
+) -> str:
+    """A step that began again under another claim, after faults."""
     run, token = begun(making)
-    making.execute(run, "step0", token, 2, ends=ends, writes=False)
-    if kind:
+    making.execute(run, path, token, 2, ends=ends, writes=False)
+    for kind in kinds:
         making.hit(kind, *() if kind in (*OF_POSTGRES, *OF_REDIS) else (pid,))
-    making.lose(run, token)
+    making.lose(run, token, lapsed=lapsed)
     token = making.claim(run)
-    making.execute(run, "step0", token, 2, pid=PID + 1)
-    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    attempt = 2 if path == "count0" else 1
+    making.execute(run, path, token, 2, pid=PID + 1, attempt=attempt, is_atomic=path == "count0")
+    making.leave(run, token, "odd", ONE_STEP if path == "step0" else [["count", 1]], "succeeded", claims=2)
     return run
 
 
-@pytest.mark.parametrize("kind", [kind for kind in REPEATS if kind != "poison"])
+@pytest.mark.parametrize("kind", ["kill", "kill_group", "freeze"])
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_repetition_that_a_fault_explains(making: Making, kind: str, ends: bool) -> None:
-    repeated(making, kind=kind, ends=ends)
+def test_a_repetition_that_a_fault_of_its_process_explains(making: Making, kind: str, ends: bool) -> None:
+    repeated(making, kind, ends=ends)
     assert found(making) == []
+
+
+@pytest.mark.parametrize("kind", OF_POSTGRES)
+def test_a_fault_of_postgresql_explains_by_what_it_did_to_the_claim(making: Making, kind: str) -> None:
+    repeated(making, kind, lapsed=True)
+    assert found(making) == []
+
+
+@pytest.mark.parametrize("kind", OF_POSTGRES)
+def test_a_fault_of_postgresql_explains_by_what_it_did_to_the_transaction(making: Making, kind: str) -> None:
+    repeated(making, kind, path="count0")
+    assert found(making) == []
+
+
+def test_who_drains_while_postgresql_is_away_gives_back_what_could_not_be_journaled(making: Making) -> None:
+    repeated(making, "drain", "restart_postgres")
+    assert found(making) == []
+
+
+@pytest.mark.parametrize("kind", ["", "drain", *OF_REDIS, *OF_POSTGRES])
+def test_a_repetition_that_nothing_explains(making: Making, kind: str) -> None:
+    assert found(making) == []
+    run = repeated(making, *filter(None, [kind]))
+    assert found(making) == [("repeated", run)]
+    assert repetitions(told(making.evidence)) == {"nothing": 1}
 
 
 @pytest.mark.parametrize("kind", ["", "drain", *OF_REDIS])
-def test_a_repetition_that_nothing_explains(making: Making, kind: str) -> None:
-    assert found(making) == []
-    run = repeated(making, kind=kind)
+def test_an_atomic_step_that_counts_once_and_runs_twice_has_lost_a_transaction(making: Making, kind: str) -> None:
+    run = repeated(making, *filter(None, [kind]), path="count0")
     assert found(making) == [("repeated", run)]
 
 
 def test_a_fault_explains_nothing_in_another_process(making: Making) -> None:
-    run = repeated(making, kind="kill", pid=PID + 7)
+    run = repeated(making, "kill", pid=PID + 7)
     assert found(making) == [("repeated", run)]
 
 
 def test_a_fault_explains_nothing_long_before(making: Making) -> None:
     making.hit("restart_postgres")
     making.tick(30)
-    run = repeated(making, kind="")
+    run = repeated(making)
     assert found(making) == [("repeated", run)]
 
 
@@ -218,6 +245,9 @@ def test_a_run_that_was_over_before_it_was_cancelled(making: Making) -> None:
         ("undoable0%undo", GRACE + 1, "", 0),
         ("undoable0", GRACE + 1, "freeze", 0),
         ("undoable0", GRACE + 1, "flush_redis", 1),
+        ("undoable0", GRACE + HEARTBEAT / 2, "terminate_backends", 0),
+        ("undoable0", GRACE + 1, "terminate_backends", 1),
+        ("undoable0", GRACE + 1, "restart_postgres", 1),
     ],
 )
 def test_a_step_that_began_after_the_cancellation(
