@@ -7,17 +7,18 @@ import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from django.db import transaction
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error
 
 from ..conf import durable_settings
 from ..core.flow.effects import Perform, Performed, Raised, Returned
 from ..core.flow.flow import Flow
 from ..core.flow.stepping import enter_step, leave_step
 from ..core.journal.journal import Entry, Write
-from ..core.journal.outcomes import Lost
+from ..core.journal.outcomes import Lost, Released
 from ..core.journal.states import EntryStatus
 from ..core.payloads.codec import decode
 from ..core.payloads.failures import in_one_line, short
@@ -25,7 +26,8 @@ from ..exceptions import ContextMisuse, RunLocked, WriteLockHeldTooLong
 from ..models import JournalEntry, Run
 from ..store.committing import HELD_PAUSE, write_batch
 from ..store.database import ONE_WRITER, Database
-from ..store.locking import brief_lock, locked
+from ..store.locking import brief_lock, is_waited_for, locked
+from ..store.reaching import is_out_of_reach
 from ..store.receipts import Receipt
 from .commit import Commit
 from .step_call import call_here, step_of
@@ -33,12 +35,20 @@ from .transactions import drop_broken_connections, leftover_transactions, open_t
 
 logger = logging.getLogger("django_durable.executor")
 
+TRIES_FOR_A_LOOK = 20
+"""After so many in vain, about a tenth of a second, it is asked whether whoever holds the row waits for us."""
+
 AWAY_PAUSE = 0.1
 """Seconds before a database that is away is asked again."""
 
 
 class _LeaseLost(Exception):
     """Rolls the transaction back; the run is somebody else's."""
+
+
+class _GivesWay(Exception):
+    """Rolls the transaction back: whoever holds the run waits for a row that the body has changed. PostgreSQL sees no
+    deadlock, since our fence does not wait but looks again and again."""
 
 
 def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performed:
@@ -63,6 +73,16 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
             may_be_sent = True
     except _LeaseLost:
         flow.end(Lost())
+    except _GivesWay:
+        _restore(flow, pending, perform.path)
+        flow.lease.is_suspect = was_suspect
+        logger.warning(
+            "step %r of run %s gives way: who holds the run waits for what the step has changed",
+            perform.path,
+            flow.run.run_id,
+        )
+        # No attempt of the step's, which is not to blame. Whoever claims the run next has waited for the other one.
+        flow.end(Released())
     except BaseException as error:
         drop_broken_connections()
         seconds = time.perf_counter() - began
@@ -139,13 +159,17 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
 
 
 def _write(db: Database, flow: Flow, write: Write) -> Receipt:
-    while not flow.lease.is_over:
+    for tries in count(1):
+        if flow.lease.is_over:
+            break
         receipt = write_batch(db, [(flow.lease, write)])[flow.run.run_id]
         if receipt.is_held:
             return receipt
         if receipt.is_lost:
             break
         # Somebody holds the row, as a rule the heartbeat of this process; the fence itself never waits.
+        if not tries % TRIES_FOR_A_LOOK and is_waited_for(db):
+            raise _GivesWay
         time.sleep(HELD_PAUSE)
     raise _LeaseLost
 
@@ -166,7 +190,9 @@ def _was_committed(db: Database, flow: Flow, path: str) -> bool:
         except RunLocked:
             # It has waited for long enough by itself.
             continue
-        except (OperationalError, InterfaceError):
+        except Error as error:
+            if not is_out_of_reach(error):
+                raise
             db.connection.close()
             time.sleep(AWAY_PAUSE)
     flow.end(Lost())

@@ -39,6 +39,11 @@ class PostgreSQL:
     ask_isolation: ClassVar[str] = "SHOW default_transaction_isolation"
     lazily: ClassVar[str] = "SELECT set_config('synchronous_commit', 'off', true)"
     """As a part of a statement: its transaction is committed without a wait for the disk."""
+    is_waited_for: ClassVar[str] = """
+        SELECT EXISTS (
+            SELECT 1 FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"""
+    """Whether anybody waits for this session; empty where nobody holds rows."""
 
     @property
     def now(self) -> str:
@@ -65,17 +70,24 @@ class PostgreSQL:
         """``parameter`` (a list of texts) as a table with the column ``name``."""
         return f"unnest(%({parameter})s::text[]) AS {alias}(name)"
 
-    def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
-        """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there."""
+    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str = "%(limit)s") -> str:
+        """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there.
+
+        ``most`` may say fewer of each row. Those that somebody holds do not count: LIMIT looks past them.
+        """
         return f"""CROSS JOIN LATERAL (
             SELECT r.id, r.queue, r.priority, r.queued_at, r.started_at, r.wake_at, r.cancel_requested_at, r.phase
             FROM django_durable_run r WHERE {where}
-            ORDER BY {order} LIMIT %(limit)s {self.lock if locks else ""}) AS r"""
+            ORDER BY {order} LIMIT {most} {self.lock if locks else ""}) AS r"""
 
     def in_few(self, few: str) -> str:
         """Is one of the values that the statement ``few`` selects, found through an index. A plain join to a parameter
         is planned for a hundred rows, as which the planner reads the whole table, up to some ten thousand runs."""
         return f"= ANY(ARRAY({few}))"
+
+    def size(self, text: str) -> str:
+        """How many bytes a stored value takes, which is ASCII. What is kept aside is not read for that."""
+        return f"octet_length({text})"
 
     def begins_with(self, column: str, prefix: str) -> str:
         """As Django writes ``startswith`` in an index's condition: else the index would not be used."""
@@ -191,6 +203,7 @@ class SQLite:
     read_committed: ClassVar[str] = ""
     ask_isolation: ClassVar[str] = ""
     lazily: ClassVar[str] = ""
+    is_waited_for: ClassVar[str] = ""
 
     def _moved(self, instant: str, *modifiers: str) -> str:
         # %% because the text passes through parameter formatting.
@@ -222,13 +235,17 @@ class SQLite:
     def names(self, parameter: str, alias: str) -> str:
         return f"(SELECT value AS name FROM json_each(%({parameter})s)) AS {alias}"
 
-    def first_runs(self, where: str, order: str, *, locks: bool = True) -> str:
-        # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs.
+    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str = "%(limit)s") -> str:
+        # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs. ``most`` names
+        # columns, which a LIMIT cannot here; as nothing is locked, nobody has to do without what is looked at in vain.
         return f"""CROSS JOIN django_durable_run AS r ON r.id IN (
             SELECT r.id FROM django_durable_run r WHERE {where} ORDER BY {order} LIMIT %(limit)s)"""
 
     def in_few(self, few: str) -> str:
         return f"IN ({few})"
+
+    def size(self, text: str) -> str:
+        return f"length({text})"
 
     def begins_with(self, column: str, prefix: str) -> str:
         return f"{column} LIKE '{prefix}%%' ESCAPE '\\'"

@@ -90,3 +90,9 @@ def held_by_others(db: Database, rows: QuerySet[Any]) -> list[Any]:
 
 def _keys_of(db: Database, rows: QuerySet[Any]) -> list[Any]:
     return list(rows.using(db.alias).order_by("pk").values_list("pk", flat=True))
+
+
+def is_waited_for(db: Database) -> bool:
+    """Whether somebody waits for a lock that this transaction holds."""
+    ask = db.dialect.is_waited_for
+    return bool(ask) and bool(db.rows(ask)[0][0])

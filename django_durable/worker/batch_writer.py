@@ -6,14 +6,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from django.db.utils import InterfaceError, OperationalError
-
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.payloads.surviving import survive, warn
 from ..queues.ready import Ready
 from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
+from ..store.reaching import is_out_of_reach
 from ..store.receipts import Receipt
 from .submission import Submission
 
@@ -44,7 +43,7 @@ class BatchWriter:
                 self._write(batch)
                 return
             except BaseException as error:
-                if not _is_out_of_reach(error):
+                if not is_out_of_reach(error):
                     # Whatever it is, SystemExit of who hears of connections too: an error that left here would leave
                     # everybody who submits waiting for ever.
                     self._split(batch, error)
@@ -119,13 +118,3 @@ def _add_children(receipt: Receipt, write: Write) -> None:
     """If the first commit did happen, the second has inserted none of them, and its receipt tells of none."""
     told = {run.id for run in receipt.ready}
     receipt.ready += [Ready(one.id, one.queue, one.priority) for one in write.children if one.id not in told]
-
-
-def _is_out_of_reach(error: BaseException) -> bool:
-    """The connection, or what it was connected to: the same batch may do next time."""
-    state = str(getattr(error.__cause__, "sqlstate", None) or "")
-    if isinstance(error, OperationalError | InterfaceError):
-        # SQLSTATE class 54, "program limit exceeded", would come back for ever.
-        return not state.startswith("54")
-    # We froze in a transaction, and the server ended it.
-    return state == "25P03"

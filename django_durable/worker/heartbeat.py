@@ -22,6 +22,11 @@ logger = logging.getLogger("django_durable.worker")
 BATCH = 500
 
 
+def retry_seconds() -> float:
+    """How long a process whose heartbeat failed waits before the next one."""
+    return min(1.0, durable_settings().HEARTBEAT_SECONDS / 4)
+
+
 class Heartbeat:
     """A beat that fails leaves the leases to run out: they are counted from before it was sent, so this process
     stops writing before anybody else may start."""
@@ -55,8 +60,7 @@ class Heartbeat:
                 self._failed = True
 
     def _pause(self) -> float:
-        settings = durable_settings()
-        return min(1.0, settings.HEARTBEAT_SECONDS / 4) if self._failed else settings.HEARTBEAT_SECONDS
+        return retry_seconds() if self._failed else durable_settings().HEARTBEAT_SECONDS
 
     def beat(self) -> None:
         """Renew every lease of this process once, and the process's own row."""

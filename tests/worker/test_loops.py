@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.db.utils import OperationalError
 from django.utils import timezone
 
+from django_durable.conf import durable_settings
 from django_durable.core import clock
 from django_durable.models import Run
 from django_durable.queues import Ready
@@ -212,6 +213,30 @@ def test_reap_leaves_a_lease_that_was_renewed_between_its_two_looks(
     travel(HEARTBEAT)
     assert reap.tick() == 0
     assert status_of(claim.run_id) == "running"
+
+
+def test_after_an_outage_nobody_is_taken_for_dead_before_all_who_live_could_say_so(
+    db: PrivateDatabase, queue: Heard, travel: Travel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, dead, reap = running(db), running(db), Reap(db, queue)
+    with monkeypatch.context() as away:
+        away.setattr(recovery, "reap", refuse)
+        away.setattr(recovery, "find_lapsed", refuse)
+        with pytest.raises(OperationalError):
+            reap.tick()
+    # So long was it away that every lease has lapsed and every process seems silent. Now it is back.
+    travel(2 * LEASE)
+    assert reap.tick() == 0
+    assert 0 < reap.interval < LEASE / 3
+    recovery.renew(db, [alive.lease], lease=LEASE)
+    travel(reap.interval)
+    assert sum(two_ticks(reap, travel)) == 1
+    assert (status_of(alive.run_id), status_of(dead.run_id)) == ("running", "queued")
+    assert reap.interval == durable_settings().REAP_SECONDS
+
+
+def refuse(*args: object, **more: object) -> None:
+    raise OperationalError("the server is starting up")
 
 
 def leased_by(run_id: UUID) -> UUID:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 from uuid import UUID
+
+from django.db.utils import Error
 
 from ...conf import durable_settings
 from ...core import clock
@@ -13,11 +16,15 @@ from ...queues.base import Queue
 from ...store import recovery
 from ...store.database import Database
 from ...store.recovery import Taken
+from ...store.scheduling import database_now
 from ..announcing import maintained
+from ..heartbeat import retry_seconds
 
 logger = logging.getLogger("django_durable.worker")
 
 BATCH = 1000
+RETRIES = 3
+"""So many times as long as heartbeats wait between two tries, nobody is taken for dead after the database was away."""
 
 
 class Reap:
@@ -25,6 +32,9 @@ class Reap:
 
     On SQLite a live holder may have waited for the one write lock: there a lease is taken only if it was seen
     lapsed, under the same token, at least a heartbeat ago.
+
+    While the database is away every lease lapses and nobody can beat. Once it is back all who live do so within a
+    moment: until then nothing is taken, or the whole fleet's runs would be under suspicion.
     """
 
     def __init__(self, db: Database, queue: Queue, tell: Callable[[int], None] = lambda count: None) -> None:
@@ -33,15 +43,29 @@ class Reap:
         self._tell = tell
         self._seen: dict[UUID, UUID] = {}
         self._seen_at = 0.0
+        self._was_away = False
+        self._rests_until = -inf
 
     @property
     def interval(self) -> float:
-        return durable_settings().REAP_SECONDS
+        rest = self._rests_until - clock.monotonic()
+        return rest if rest > 0 else durable_settings().REAP_SECONDS
 
     def tick(self) -> int:
-        if self._db.dialect.has_one_writer:
-            return self._tick_twice()
-        return self._reap(None)
+        try:
+            if self._was_away:
+                self._rest()
+            if clock.monotonic() < self._rests_until:
+                return 0
+            return self._tick_twice() if self._db.dialect.has_one_writer else self._reap(None)
+        except Error:
+            self._was_away = True
+            raise
+
+    def _rest(self) -> None:
+        """Raises what the database is away with."""
+        database_now(self._db)
+        self._was_away, self._rests_until = False, clock.monotonic() + RETRIES * retry_seconds()
 
     def _tick_twice(self) -> int:
         if self._seen and clock.monotonic() - self._seen_at < durable_settings().HEARTBEAT_SECONDS:
