@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.contrib import admin
 from django.core.checks import CheckMessage, Error, run_checks
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -64,7 +65,9 @@ def installed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     all_signals = [getattr(signals, name) for name in vars(signals) if name.startswith(("run_", "step_", "schedule_"))]
     receivers = [list(signal.receivers) for signal in all_signals]
+    in_admin = dict(admin.site._registry)
     yield
+    admin.site._registry = in_admin
     registry.duplicates()  # what no block has started is to be named while the names are the document's
     for signal, before in zip(all_signals, receivers, strict=True):
         signal.receivers = before
