@@ -188,8 +188,10 @@ def _taken(db: Database, row: Row, woken: Sequence[Ready]) -> Taken:
 
 
 def release_worker(db: Database, worker_id: UUID) -> list[Ready]:
-    """Hand back unharmed what a process held that drained and is dead now."""
-    rows = db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id))
+    """Hand back unharmed what a process held that drained and is dead now. Raises RunLocked where somebody holds one of
+    the rows for long: then nothing has been handed back."""
+    with brief_lock(db, []):
+        rows = db.rows(leases.release_worker(db.dialect), worker=db.dialect.key(worker_id))
     return _ready(db, rows, are_under_way=True)
 
 

@@ -44,7 +44,7 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
     _collect_less_often()
     is_empty = process.run()
     if not is_empty:
-        logger.warning("code still runs after the grace time; the process ends and its runs are handed back")
+        logger.warning("not all was let go within the grace time; the process ends and its runs are handed back")
     logging.shutdown()
     # Not sys.exit: threads that still run the user's code would keep the interpreter alive.
     os._exit(_status(process, is_empty))

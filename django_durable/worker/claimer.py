@@ -47,6 +47,8 @@ SHORTEST_LOOK = 0.1
 """Seconds to the next look where the rate of a key opens before that: of many keys there is always one."""
 UNLIMITED_SECONDS = 60.0
 """How often code without a limit asks for runs that were started when it had one."""
+STOP_SECONDS = 10.0
+"""How long a process that drains waits for a claim that is under way before it looks after the runs that it has."""
 SWEPT_PART = 8
 """One in so many free slots goes to the oldest runs when a sweep is due and the lists are long."""
 
@@ -98,10 +100,16 @@ class Claimer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Claim nothing from now on; returns when the last claim has been handed over."""
+        """Claim nothing from now on; returns when the last claim has been handed over, as a rule (``has_ended``)."""
         self._stop.set()
         self._queue.close()
-        self._thread.join(timeout=10)
+        self._thread.join(STOP_SECONDS)
+
+    def has_ended(self, timeout: float) -> bool:
+        """Whether, ``timeout`` seconds from now at the latest, no claim is under way nor still to be handed back. Else
+        one may be committed yet that nobody works on."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive() and not self._unstarted
 
     def look_again(self) -> None:
         """Look at the database with the next tick; ``is_idle`` is set once nothing was found."""
@@ -280,6 +288,8 @@ class Claimer:
             self._claimed_at = clock.monotonic()
             self.is_idle.clear()
             for one in claims:
+                # The database was late with it: whoever asks the others to end has done so.
+                one.lease.release_requested = self._stop.is_set()
                 self._slots.take(one)
             self._start(claims)
         return claims

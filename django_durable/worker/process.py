@@ -110,7 +110,8 @@ class WorkerProcess:
         self._draining.set()
 
     def run(self) -> bool:
-        """Work; whether every run was let go in time (else their code still runs, and the process must die)."""
+        """Work; whether every run was let go in time (else code still runs, or a claim is under way, and the process
+        must die)."""
         if not self._register():
             return True
         self._begin()
@@ -123,21 +124,24 @@ class WorkerProcess:
     def _register(self) -> bool:
         """Whether the database knows of this process; waits for one that is down. False: told to drain meanwhile."""
         pause = 0.1
-        version = durable_settings().VERSION or ""
         while not self._draining.is_set():
             try:
-                workers.register(
-                    self._db, self._who, concurrency=self._limit, is_isolated=self.options.isolated, version=version
-                )
+                self._tell_of_itself(self._db)
                 # Before the first claim.
                 self._heed_holds(self._db)
                 return True
             except Error as error:
                 logger.warning("the database is down or not migrated, trying again: %s", error)
+            finally:
+                # Not used again before the end, which may be days away: until then it would break unseen.
                 self._db.close()
             self._draining.wait(pause)
             pause = min(pause * 2, 5.0)
         return False
+
+    def _tell_of_itself(self, db: PrivateDatabase) -> None:
+        version = durable_settings().VERSION or ""
+        workers.register(db, self._who, concurrency=self._limit, is_isolated=self.options.isolated, version=version)
 
     def _begin(self) -> None:
         logger.info("started worker=%s queues=%s", self._who.id, ",".join(self._who.queues))
@@ -198,7 +202,7 @@ class WorkerProcess:
         logger.info("draining worker=%s runs=%d", self._who.id, self._slots.used)
         self._claimer.stop()
         self._slots.ask_to_release()
-        is_empty = self._slots.wait_until_empty(durable_settings().SHUTDOWN_GRACE_SECONDS)
+        is_empty = self._let_go()
         self._loops.stop()
         # Also where code still runs: what has been committed is not to wait for a sweep because of that.
         self._aftermath.flush(FLUSH_SECONDS)
@@ -215,11 +219,23 @@ class WorkerProcess:
         logger.info("stopped worker=%s runs=%d", self._who.id, self._slots.finished)
         return is_empty
 
+    def _let_go(self) -> bool:
+        """Whether every run was let go within the grace time, those of a claim too that the database was late with."""
+        grace = durable_settings().SHUTDOWN_GRACE_SECONDS
+        ends = clock.monotonic() + grace
+        if not self._slots.wait_until_empty(grace):
+            return False
+        if not self._claimer.has_ended(max(0.0, ends - clock.monotonic())):
+            logger.warning("a claim is still under way after the grace time")
+            return False
+        return self._slots.wait_until_empty(max(0.0, ends - clock.monotonic()))
+
     def _sign_off(self) -> None:
         try:
             workers.stop(self._db, self._who.id)
         except Error as error:
             logger.warning("could not tell that worker=%s has stopped: %s", self._who.id, error)
+            self._db.close()
 
     # --- work ----------------------------------------------------------------------------------
 
@@ -257,5 +273,10 @@ class WorkerProcess:
         self._aftermath.tallies.flush(db)
 
     def _heed_holds(self, db: PrivateDatabase) -> None:
-        if (held := workers.beat(db, self._who.id)) is not None:
+        if (held := workers.beat(db, self._who.id)) is None:
+            # It was frozen for so long that its row was deleted, or a failover has lost that. It works on all the same.
+            self._tell_of_itself(db)
+            logger.warning("the database has forgotten worker=%s; registered again", self._who.id)
+            held = workers.beat(db, self._who.id)
+        if held is not None:
             self._claimer.heed(held)

@@ -34,26 +34,39 @@ class Child:
 
 
 def spawn(command: Sequence[str], place: int | None) -> Child:
-    """Start a worker process with ``command``; the one at place 0 runs the loops."""
-    orders_read, orders_write = os.pipe()
-    reports_read, reports_write = os.pipe()
-    worker_id = uuid4()
-    told = {
-        "id": str(worker_id),
-        "orders": orders_read,
-        "reports": reports_write,
-        "isolated": place is None,
-        "loops": place == 0,
-    }
-    process = subprocess.Popen(  # noqa: S603  (our own command, executed again)
-        command,
-        env={**os.environ, CHILD_ENV: json.dumps(told)},
-        pass_fds=(orders_read, reports_write),
-    )
+    """Start a worker process with ``command``; the one at place 0 runs the loops. Raises OSError where there are no
+    processes or descriptors left, or the program is gone, as after a deploy that removes what it replaces."""
+    worker_id, pipes = uuid4(), list[int]()
+    try:
+        pipes += os.pipe()
+        pipes += os.pipe()
+        orders_read, orders_write, reports_read, reports_write = pipes
+        process = _execute(command, place, worker_id, orders_read, reports_write)
+    except BaseException:
+        for end in pipes:
+            os.close(end)
+        raise
     os.close(orders_read)
     os.close(reports_write)
     os.set_blocking(reports_read, False)
     return Child(worker_id, process, orders_write, reports_read, place, time.monotonic())
+
+
+def _execute(
+    command: Sequence[str], place: int | None, worker_id: UUID, orders: int, reports: int
+) -> subprocess.Popen[bytes]:
+    told = {
+        "id": str(worker_id),
+        "orders": orders,
+        "reports": reports,
+        "isolated": place is None,
+        "loops": place == 0,
+    }
+    return subprocess.Popen(  # noqa: S603  (our own command, executed again)
+        command,
+        env={**os.environ, CHILD_ENV: json.dumps(told)},
+        pass_fds=(orders, reports),
+    )
 
 
 def own_command() -> list[str]:

@@ -18,15 +18,12 @@ from typing import Any
 
 from django.db.utils import Error
 
-from ..conf import durable_settings
-from ..core.journal.states import Status
-from ..core.payloads.surviving import survive, warn
-from ..queues.current import current_queue
-from ..store import recovery, workers
+from ..core.payloads.surviving import warn
+from ..store import workers
 from ..store.database import PrivateDatabase
-from .child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, STILL_BUSY
-from .loops.reap import tell_of_taken
+from .child import DONE, DONE_BUSY, DONE_GAVE_UP
 from .spawning import Child, spawn
+from .takeover import Takeover
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -58,6 +55,9 @@ class Supervisor:
         self._suspects = 0
         """How many wait for a process of their own, as far as anybody has told."""
         self._db = PrivateDatabase()
+        """Closed after each use: days lie between two, in which a restart or a firewall ends what idles."""
+        self._takeover = Takeover(self._db)
+        self._next_warning = 0.0
         self._reload = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._alarm_read, self._alarm_write = os.pipe()
@@ -71,16 +71,20 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         try:
-            while self._children or self._start_at or self._suspects:
+            while self._is_needed():
                 self._start_due()
                 self._listen()
                 self._heed_signals()
                 self._bury()
+                self._takeover.try_again()
                 if self._reload.is_set():
                     self._restart_all()
         finally:
             self._kill_all()
             self._db.close()
+
+    def _is_needed(self) -> bool:
+        return bool(self._children or self._start_at or self._suspects or self._takeover.is_pending)
 
     def reload(self) -> None:
         """Replace every child by a fresh one, each after it has drained. May be called from any thread."""
@@ -134,13 +138,13 @@ class Supervisor:
 
     def _start_isolated(self) -> None:
         """As many as are wanted beside those that have their hands full: a step may take hours."""
-        if not self._suspects:
+        if not self._suspects or None in self._start_at:
             return
         wanted, self._suspects = ceil(self._suspects / SUSPECTS_FOR_EACH), 0
         isolated = [child for child in self._children if child.place is None]
         free = sum(not child.is_draining for child in isolated) - self._count_busy(isolated)
         for _ in range(min(wanted - free, self._most_isolated - len(isolated))):
-            if self._signals:
+            if self._signals or None in self._start_at:
                 return
             self._start(None)
 
@@ -151,13 +155,19 @@ class Supervisor:
         except Error as error:
             # They count as free; whoever looks for suspects tells of them again.
             warn(logger, "could not ask what %d isolated processes do: %s", len(working), error)
-            self._db.close()
             return 0
+        finally:
+            self._db.close()
 
     def _start(self, place: int | None) -> None:
         self._is_spawning = True
         try:
             self._children.append(self._spawn(place))
+            if place is None:
+                # Deaths of these are not counted, only starts that failed.
+                self._deaths[None] = 0
+        except OSError as error:
+            self._put_off(place, error)
         finally:
             self._is_spawning = False
         # Until now the child was in no list: a second signal in that time has to be made up for.
@@ -165,8 +175,24 @@ class Supervisor:
 
     def _spawn(self, place: int | None) -> Child:
         child = spawn(self._command, place)
-        self._selector.register(child.reports, selectors.EVENT_READ)
+        try:
+            self._selector.register(child.reports, selectors.EVENT_READ)
+        except OSError:
+            # In no list it would live on beside the one that takes its place.
+            child.process.kill()
+            child.process.wait()
+            os.close(child.orders)
+            os.close(child.reports)
+            raise
         return child
+
+    def _put_off(self, place: int | None, error: OSError) -> None:
+        """The machine is short of something, or a deploy has taken the program away: no reason to end the others."""
+        now = time.monotonic()
+        self._start_at[place] = now + self._longer_pause(place)
+        if now >= self._next_warning:
+            self._next_warning = now + LONGEST_RESTART_PAUSE
+            warn(logger, "could not start a worker process, trying again: %s", error)
 
     def _listen(self) -> None:
         wait = min([due - time.monotonic() for due in self._start_at.values()] + [1.0])
@@ -184,7 +210,9 @@ class Supervisor:
         for child in [child for child in self._children if child.process.poll() is not None]:
             self._children.remove(child)
             self._forget_pipes(child)
-            self._take_over(child)
+            suspects = self._takeover.of(child)
+            if not self._stopping:
+                self._suspects += suspects
             if not self._stopping and child.place is not None and not self._is_done(child):
                 self._start_at[child.place] = time.monotonic() + self._pause(child)
 
@@ -204,38 +232,11 @@ class Supervisor:
         if child.is_draining or time.monotonic() - child.started > QUICK_DEATH_SECONDS:
             self._deaths[child.place] = 0
             return 0.0
-        self._deaths[child.place] = count = self._deaths.get(child.place, 0) + 1
-        return float(min(2 ** (count - 1) - 1, LONGEST_RESTART_PAUSE))
+        return self._longer_pause(child.place)
 
-    def _take_over(self, child: Child) -> None:
-        """What a dead child held: handed back after a drain, else taken away as from any process that died."""
-        code = child.process.returncode
-        if code in (DONE, DRAINED):
-            return
-        settings = durable_settings()
-        try:
-            if code in (DONE_BUSY, STILL_BUSY):
-                ready = recovery.release_worker(self._db, child.id)
-                logger.info("released worker=%s runs=%d", child.id, len(ready))
-            else:
-                logger.error("died worker=%s pid=%d exit=%d", child.id, child.process.pid, code)
-                taken = recovery.reap_worker(
-                    self._db, child.id, lease=settings.LEASE_SECONDS, max_crashes=settings.MAX_CRASHES
-                )
-                tell_of_taken(taken)
-                ready = recovery.startable(taken)
-                if not self._stopping:
-                    self._suspects += sum(run.suspect and run.status == Status.QUEUED for run in taken)
-            current_queue().push(ready)
-            workers.stop(self._db, child.id)
-        except Error as error:
-            # Its leases lapse, and the reaper does the same.
-            warn(logger, "could not take over from worker=%s: %s", child.id, error)
-            self._db.close()
-        except BaseException as error:
-            # Of who hears of connections, say; the reaper does it.
-            survive(error, logger, "could not take over from worker=%s", child.id)
-            self._db.close()
+    def _longer_pause(self, place: int | None) -> float:
+        self._deaths[place] = count = self._deaths.get(place, 0) + 1
+        return float(min(2 ** (count - 1) - 1, LONGEST_RESTART_PAUSE))
 
     def _restart_all(self) -> None:
         self._reload.clear()

@@ -1,4 +1,4 @@
-"""What a supervisor makes of dead children: when they come back, and what becomes of their runs. None is started."""
+"""What a supervisor makes of its children: when they come back, and when it starts others. None is started."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from django.db.utils import OperationalError
 
-from django_durable.models import Run
-from django_durable.models import Worker as WorkerRow
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
@@ -28,11 +25,10 @@ from django_durable.worker.supervisor import FEWEST_ISOLATED, QUICK_DEATH_SECOND
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
 from tests.processes import Worker, is_alive, wait_until
-from tests.store.rows import beating, fresh, running
+from tests.worker.children import KILLED, dead, held_by
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-KILLED = -9
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 """Does not listen to its orders."""
 
@@ -42,11 +38,6 @@ def supervisor() -> Iterator[Supervisor]:
     supervisor = Supervisor(["never started"], 1)
     yield supervisor
     supervisor._db.close()
-
-
-def dead(returncode: int = KILLED, *, age: float = 0.0, place: int | None = 0, is_draining: bool = False) -> Child:
-    process = cast(Any, SimpleNamespace(pid=0, returncode=returncode))
-    return Child(uuid4(), process, -1, -1, place, time.monotonic() - age, is_draining)
 
 
 def pauses(supervisor: Supervisor, *children: Child) -> list[float]:
@@ -68,58 +59,6 @@ def test_every_place_has_its_own_count(supervisor: Supervisor) -> None:
 
 def test_a_child_that_was_replaced_on_purpose_comes_back_at_once(supervisor: Supervisor) -> None:
     assert pauses(supervisor, dead(), dead(), dead(STILL_BUSY, is_draining=True)) == [0, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("returncode", "is_suspect"),
-    [
-        (STILL_BUSY, False),
-        (DONE_BUSY, False),
-        (GAVE_UP, True),
-        (DONE_GAVE_UP, True),
-        (KILLED, True),
-        (1, True),
-        (0, True),
-    ],
-)
-def test_what_a_dead_child_held_goes_on(
-    returncode: int, is_suspect: bool, supervisor: Supervisor, db: PrivateDatabase
-) -> None:
-    child = dead(returncode, is_draining=True)
-    beating(child.id)
-    held = held_by(db, child)
-    others = running(db)
-    supervisor._take_over(child)
-    run = fresh(held)
-    assert (run.status, run.suspect, run.crashes, run.lease_token) == ("queued", is_suspect, 0, None)
-    assert supervisor._suspects == is_suspect
-    assert fresh(others.run_id).status == "running"
-    assert WorkerRow.objects.get(pk=child.id).stopped_at is not None
-
-
-def held_by(db: PrivateDatabase, child: Child) -> Any:
-    held = running(db)
-    Run.objects.filter(pk=held.run_id).update(leased_by=child.id)
-    return held.run_id
-
-
-@pytest.mark.parametrize("returncode", [DONE, DRAINED])
-def test_a_child_that_ended_well_holds_nothing_and_nobody_asks(
-    returncode: int, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "recovery", None)
-    supervisor._take_over(dead(returncode))
-
-
-def test_a_database_that_is_away_leaves_it_to_the_reaper(
-    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def away(*args: Any, **options: Any) -> None:
-        raise OperationalError("away")
-
-    monkeypatch.setattr(module.recovery, "reap_worker", away)
-    supervisor._take_over(dead())
-    assert "could not take over" in caplog.text
 
 
 # --- who comes back ----------------------------------------------------------------------------

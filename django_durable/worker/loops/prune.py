@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from uuid import UUID
 
 from ...store.database import Database
-from ...store.pruning import prune, retention
+from ...store.pruning import Place, prune, retention
 from ...workflows.registry import workflows
 
 logger = logging.getLogger("django_durable.worker")
@@ -23,7 +22,7 @@ class Prune:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._after: UUID | None = None
+        self._after: Place | None = None
         self._was_full = False
 
     @property
