@@ -14,6 +14,9 @@ from ..core import clock
 
 LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's word for a lock that was waited for in vain."""
+TIES = 20
+"""How many more runs are locked than are needed where they were queued at one instant, as by one start of many: the
+index gives these in any order, and who has locked them goes by their ids."""
 
 
 class PostgreSQL:
@@ -70,15 +73,21 @@ class PostgreSQL:
         """``parameter`` (a list of texts) as a table with the column ``name``."""
         return f"unnest(%({parameter})s::text[]) AS {alias}(name)"
 
-    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str = "%(limit)s") -> str:
+    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str | None = None) -> str:
         """Joins to each row on the left the first ``limit`` runs ``r``, locked, for which ``where`` holds there.
 
-        ``most`` may say fewer of each row. Those that somebody holds do not count: LIMIT looks past them.
+        ``most`` may say fewer of each row: these, and up to ``TIES`` that are as good as the last of them. LIMIT looks
+        past those that somebody holds.
         """
+        number = "%(limit)s"
+        if most is not None:
+            best = f"SELECT 1 FROM django_durable_run r WHERE {where} ORDER BY {order}"
+            equals = f"SELECT 1 FROM ({best} FETCH FIRST ({most}) ROWS WITH TIES) AS t"
+            number = f"(SELECT count(*) FROM ({equals} LIMIT {self.least(number, f'{most} + {TIES}')}) AS n)"
         return f"""CROSS JOIN LATERAL (
             SELECT r.id, r.queue, r.priority, r.queued_at, r.started_at, r.wake_at, r.cancel_requested_at, r.phase
             FROM django_durable_run r WHERE {where}
-            ORDER BY {order} LIMIT {most} {self.lock if locks else ""}) AS r"""
+            ORDER BY {order} LIMIT {number} {self.lock if locks else ""}) AS r"""
 
     def in_few(self, few: str) -> str:
         """Is one of the values that the statement ``few`` selects, found through an index. A plain join to a parameter
@@ -235,9 +244,9 @@ class SQLite:
     def names(self, parameter: str, alias: str) -> str:
         return f"(SELECT value AS name FROM json_each(%({parameter})s)) AS {alias}"
 
-    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str = "%(limit)s") -> str:
-        # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs. ``most`` names
-        # columns, which a LIMIT cannot here; as nothing is locked, nobody has to do without what is looked at in vain.
+    def first_runs(self, where: str, order: str, *, locks: bool = True, most: str | None = None) -> str:
+        # CROSS JOIN keeps the order of the tables, so that the correlated list comes before the runs. ``most`` is left
+        # to who asks: it names columns, which a LIMIT cannot here, and what is not needed is not locked either.
         return f"""CROSS JOIN django_durable_run AS r ON r.id IN (
             SELECT r.id FROM django_durable_run r WHERE {where} ORDER BY {order} LIMIT %(limit)s)"""
 

@@ -6,6 +6,7 @@ its successor for ever would keep every predecessor. A tree with a live or a you
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -59,6 +60,31 @@ def retention(options: Mapping[str, timedelta | float | None], *, default: float
     return Retention(seconds, own, periods)
 
 
+OTHERS = {
+    "idempotencykey": sql.find_keys,
+    "worker": sql.find_workers,
+    "fire": sql.find_fires,
+    "audit": sql.find_audits,
+    "limit": limits.find_idle,
+}
+"""What is no run, by its table: how to find what may go."""
+FOR_A_DAY = ("worker", "limit")
+Others = Mapping[str, object]
+"""Some of these tables, and the row behind which to look, for those statements that begin at one."""
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """Where a walk goes on: with the runs after this one, and with ``others``.
+
+    A look for one of these may read its whole table, and a walk has thousands of steps. So the first looks for each,
+    and the next ones for those of which there were as many as a step may delete.
+    """
+
+    run: UUID = FIRST
+    others: Others = field(default_factory=lambda: dict.fromkeys(OTHERS, 0))
+
+
 @dataclass(slots=True)
 class Pruned:
     """What one call deleted (or would have). ``after`` is where the next goes on; None: the walk is at its end."""
@@ -67,7 +93,7 @@ class Pruned:
     idempotency_keys: int = 0
     workers: int = 0
     fires: int = 0
-    after: UUID | None = None
+    after: Place | None = None
 
     def add(self, other: Pruned) -> None:
         self.runs += other.runs
@@ -85,42 +111,34 @@ class _Member(NamedTuple):
 
 
 def prune(
-    db: Database, limit: int, keep: Retention | None = None, *, after: UUID | None = None, dry_run: bool = False
+    db: Database, limit: int, keep: Retention | None = None, *, after: Place | None = None, dry_run: bool = False
 ) -> Pruned:
     """Delete up to ``limit`` runs, and as many rows of each other kind: one bounded step of a walk along the ids.
 
     Start without ``after`` and hand back ``Pruned.after`` until it is None. Any number of processes may do it at
     once: rows that somebody holds are left for the next walk.
     """
-    keep = keep or retention({})
-    pruned = _prune_runs(db, limit, keep, after or FIRST, dry_run)
-    if dry_run and after is not None:
-        # Counted at the first call: these walk no windows.
-        return pruned
-    most = COUNT_MOST if dry_run else limit
-    d = db.dialect
-    pruned.idempotency_keys = _prune_rows(db, "idempotencykey", sql.find_keys(d), dry_run, limit=most)
-    pruned.workers = _prune_rows(db, "worker", sql.find_workers(d), dry_run, limit=most, seconds=DAY)
-    pruned.fires = _prune_rows(db, "fire", sql.find_fires(d), dry_run, limit=most, seconds=keep.default)
-    _prune_rows(db, "audit", sql.find_audits(d), dry_run, limit=most, seconds=keep.default)
-    _prune_rows(db, "limit", limits.find_idle(d), dry_run, limit=most, seconds=DAY)
+    keep, place = keep or retention({}), after or Place()
+    runs, upto = _prune_runs(db, limit, keep, place.run, dry_run)
+    counts, more = _prune_others(db, limit, keep, place.others, dry_run)
     if not dry_run:
         tallying.prune(db, limit * WINDOW, TALLIED)
-    return pruned
+    goes_on = None if upto is None else Place(upto, more)
+    return Pruned(runs, counts["idempotencykey"], counts["worker"], counts["fire"], goes_on)
 
 
-def _prune_runs(db: Database, limit: int, keep: Retention, after: UUID, dry_run: bool) -> Pruned:
+def _prune_runs(db: Database, limit: int, keep: Retention, after: UUID, dry_run: bool) -> tuple[int, UUID | None]:
     roots, upto = _find_roots(db, limit, keep, after)
     trees = _find_trees(db, roots, keep)
     chosen, left_at = _fit(trees, limit)
     if dry_run:
-        return Pruned(runs=sum(map(len, trees)), after=upto)
+        return sum(map(len, trees)), upto
     deleted = _delete(db, chosen)
     if left_at is None:
-        return Pruned(runs=deleted, after=upto)
+        return deleted, upto
     # A tree that is larger than the limit loses its leaves first; the next call finds it again by its root. Where
     # nothing could be deleted, somebody holds it: the walk goes on behind it.
-    return Pruned(runs=deleted, after=UUID(int=left_at.int - 1) if deleted else left_at)
+    return deleted, UUID(int=left_at.int - 1) if deleted else left_at
 
 
 def _find_roots(db: Database, limit: int, keep: Retention, after: UUID) -> tuple[dict[UUID, float], UUID | None]:
@@ -201,12 +219,27 @@ def _delete_runs(db: Database, ids: Sequence[UUID]) -> None:
         db.rows(sql.delete_runs(d), ids=d.list(ids))
 
 
-def _prune_rows(db: Database, table: str, find: str, dry_run: bool, **parameters: object) -> int:
+def _prune_others(
+    db: Database, limit: int, keep: Retention, others: Others, dry_run: bool
+) -> tuple[Counter[str], Others]:
+    """How many rows of each table have gone, and of which there may be more. A dry run counts them all at once."""
+    counts, more = Counter[str](), dict[str, object]()
+    for table, behind in others.items():
+        find, seconds = OTHERS[table](db.dialect), DAY if table in FOR_A_DAY else keep.default
+        if dry_run:
+            counts[table] = db.rows(sql.counting(find), limit=COUNT_MOST, seconds=seconds, behind=behind)[0][0]
+            continue
+        ids = _delete_found(db, table, find, limit=limit, seconds=seconds, behind=behind)
+        counts[table] = len(ids)
+        if len(ids) == limit:
+            more[table] = ids[-1]
+    return counts, more
+
+
+def _delete_found(db: Database, table: str, find: str, **parameters: object) -> list[object]:
     d = db.dialect
-    if dry_run:
-        return int(db.rows(sql.counting(find), **parameters)[0][0])
     with db.transaction():
         ids = [row[0] for row in db.rows(sql.locking(d, find), **parameters)]
         if ids:
             db.rows(sql.delete_by_id(d, table), ids=d.list(ids))
-    return len(ids)
+    return ids

@@ -133,6 +133,16 @@ def test_runs_that_go_on_take_none_of_what_may_begin(db: PrivateDatabase):
     assert ids_of(first) < ids_of(claims)
 
 
+@pytest.mark.parametrize("maximum", [None, 6], ids=["rate", "both"])
+def test_runs_that_go_on_hide_none_of_those_that_may_begin(db: PrivateDatabase, maximum: int | None):
+    for number in range(3):
+        limited(age=2000 - number, claims=1, started_at=at(-timedelta(hours=1)))
+    runs = backlog("a", 5)
+    claims = take(db, 10, Bounds(maximum, Rate(2, 60)))
+    assert len(claims) == 5
+    assert ids_of(claims) >= {runs[0].pk, runs[1].pk}
+
+
 @pytest.mark.behaviour("RUN-12d")
 def test_each_key_has_its_rate_and_a_full_one_is_in_nobodys_way(db: PrivateDatabase):
     backlog("a", 30)

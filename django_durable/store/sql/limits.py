@@ -74,7 +74,7 @@ def find_room(d: Dialect, condition: str, *, ends: bool = False) -> str:
     ``ending`` of the queued ones go first.
     """
     queued = f"FROM django_durable_run r WHERE {_queued('k.name')} AND {condition}"
-    begun = f"SELECT r.id FROM django_durable_run r WHERE {_queued('a.key')} AND {BEGUN} AND {condition}"
+    begun = f"SELECT r.id {_begun('a.key', condition)}"
     count, ending, has_room = "", "", "free IS NULL OR free > 0"
     if ends:
         count, ending = f", ({_count_ending('k.name')}) AS ending", "h.ending, "
@@ -127,8 +127,19 @@ def _ranked(d: Dialect, condition: str, *, ends: bool, locks: bool = True) -> st
 
     A run that goes on does not wait for the rate: it is looked for by itself, past a backlog of new ones. So are those
     that end, which come before the others: these are numbered after all of them, also after those that were not found.
+
+    Of each key no more are locked than it has room for: a lock is a write, and all keys have their backlogs at once.
+    Among the first ``free`` of any kind is whatever may be taken beside those that end or go on; and with a rate, among
+    as many as may begin and those that go on.
     """
     where = f"{_queued('room.key')} AND {condition}"
+    free = d.least("%(limit)s", "room.free")
+    begun = f"SELECT count(*) FROM (SELECT 1 {_begun('room.key', condition)} LIMIT %(limit)s) AS b"
+    paced = f"CASE WHEN room.fresh IS NOT NULL THEN room.fresh + ({begun}) END"
+
+    def first(which: str, most: str = free) -> str:
+        return d.first_runs(which, BEST_FIRST, locks=locks, most=most)
+
     columns = (
         f"r.id, r.queue, r.priority, r.queued_at, {BEGUN} AS has_begun, room.key, room.place, room.free, room.fresh"
     )
@@ -137,20 +148,21 @@ def _ranked(d: Dialect, condition: str, *, ends: bool, locks: bool = True) -> st
         columns += f", room.ending, {ENDING} AS is_ending"
         stopping = f"""
             SELECT {columns} FROM (SELECT * FROM room WHERE ending > 0) AS room
-                {d.first_runs(f"{where} AND {ENDING}", BEST_FIRST, locks=locks)}
+                {first(f"{where} AND {ENDING}")}
             UNION"""
         found = "count(CASE WHEN r.is_ending THEN 1 END) OVER (PARTITION BY r.key)"
         others = f"CASE WHEN NOT r.is_ending AND r.ending > {found} THEN r.ending - {found} ELSE 0 END"
         number = f"row_number() OVER (PARTITION BY r.key ORDER BY r.is_ending DESC, {BEST_FIRST}, r.id) + {others}"
     return f"""
-        any_kind AS (SELECT * FROM room WHERE fresh IS NULL OR fresh > 0),
+        any_kind AS MATERIALIZED (
+            SELECT room.*, {d.least(free, paced)} AS most FROM room WHERE fresh IS NULL OR fresh > 0),
         paced AS (SELECT * FROM room WHERE fresh IS NOT NULL),
         found AS MATERIALIZED ({stopping}
             SELECT {columns}
-            FROM any_kind AS room {d.first_runs(where, BEST_FIRST, locks=locks)}
+            FROM any_kind AS room {first(where, "room.most")}
             UNION
             SELECT {columns}
-            FROM paced AS room {d.first_runs(f"{where} AND {BEGUN}", BEST_FIRST, locks=locks)}),
+            FROM paced AS room {first(f"{where} AND {BEGUN}")}),
         counted_in AS (
             SELECT r.*, row_number() OVER (PARTITION BY r.key, r.has_begun ORDER BY {BEST_FIRST}, r.id) AS ordinal
             FROM found AS r),
@@ -238,6 +250,10 @@ def _ending(which: str) -> str:
 def _count_ending(key: str) -> str:
     """So many as can be claimed at a time, where there are more."""
     return f"SELECT count(*) FROM (SELECT 1 {_ending(f'= {key}')} LIMIT %(limit)s) AS e"
+
+
+def _begun(key: str, condition: str) -> str:
+    return f"FROM django_durable_run r WHERE {_queued(key)} AND {BEGUN} AND {condition}"
 
 
 def _fresh(d: Dialect, key: str, bounds: str) -> str:

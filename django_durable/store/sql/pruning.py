@@ -105,11 +105,14 @@ def find_workers(d: Dialect) -> str:
 
 
 def find_fires(d: Dialect) -> str:
-    """Fires of the past whose run is gone: what a schedule still has to know stands in the schedule itself."""
+    """Fires of the past whose run is gone: what a schedule still has to know stands in the schedule itself.
+
+    From ``behind`` on: those of runs that are kept for longer are the first, and no index tells them apart.
+    """
     return f"""
         SELECT f.id FROM django_durable_fire f
         WHERE f.fired_at <= {d.later("-(%(seconds)s)")}
-            AND NOT EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = f.run_id)
+            AND f.id > %(behind)s AND NOT EXISTS (SELECT 1 FROM django_durable_run r WHERE r.id = f.run_id)
         ORDER BY f.id LIMIT %(limit)s"""
 
 
@@ -118,6 +121,7 @@ def find_audits(d: Dialect) -> str:
     return f"""
         SELECT a.id FROM django_durable_audit a
         WHERE a.run_id IS NULL AND a.verb IN ('fire', 'backfill') AND a.at <= {d.later("-(%(seconds)s)")}
+            AND a.id > %(behind)s
         ORDER BY a.id LIMIT %(limit)s"""
 
 
