@@ -28,6 +28,9 @@ class Settings:
     RETENTION_DAYS: float = 30
     MAX_PAYLOAD_BYTES: int = 8 * 1024 * 1024
     WARN_PAYLOAD_BYTES: int = 1024 * 1024
+    MAX_OPEN_EVENTS: int = 1_000
+    """How many events a run may have that it has not taken yet."""
+    MAX_OPEN_EVENT_BYTES: int = 16 * 1024 * 1024
     JOURNAL_WARN_ENTRIES: int = 2_000
     JOURNAL_MAX_ENTRIES: int = 50_000
     LOG_LINES: int = 1_000

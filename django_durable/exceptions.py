@@ -116,6 +116,22 @@ class IllegalTransition(DurableError):
         super().__init__(f"Run {run_id} is {status}: it cannot be {verb}.")
 
 
+class TooManyEvents(DurableError):
+    """A run has as many events as may wait for it. Nothing was stored; send it again when the run has taken some.
+
+    ``events`` and ``bytes`` are what it has not taken yet (of ``events``, no more are counted than are allowed),
+    ``setting`` names the bound and ``limit`` is its value.
+    """
+
+    def __init__(self, run_id: UUID, events: int, size: int, setting: str, limit: int) -> None:
+        self.run_id, self.events, self.bytes, self.setting, self.limit = run_id, events, size, setting, limit
+        count = "1 event" if events == 1 else f"{events:,} events"
+        super().__init__(
+            f"Run {run_id} has {count} ({size:,} bytes) that it has not taken yet, and {setting} is {limit:,}. "
+            "Send it again when the run has taken some."
+        )
+
+
 class CannotFork(DurableError):
     """A step that a run never came to, or where its journal does not say any more how things stood; ``close`` are paths
     that are spelt like it."""

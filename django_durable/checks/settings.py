@@ -29,6 +29,7 @@ _WHOLE_FROM_ONE = (
     "MAX_CRASHES",
     "MAX_PAYLOAD_BYTES",
     "WARN_PAYLOAD_BYTES",
+    "MAX_OPEN_EVENTS",
     "JOURNAL_WARN_ENTRIES",
     "JOURNAL_MAX_ENTRIES",
 )
@@ -87,6 +88,8 @@ def _out_of_range() -> Iterator[tuple[str, str]]:
         yield "LOG_LINES", f"It must be 0, or at least {LINES_MAX}."
     if settings.JOURNAL_WARN_ENTRIES > settings.JOURNAL_MAX_ENTRIES:
         yield "JOURNAL_WARN_ENTRIES", "It must be at most JOURNAL_MAX_ENTRIES: the warning would come after the error."
+    if settings.MAX_OPEN_EVENT_BYTES < settings.MAX_PAYLOAD_BYTES:
+        yield "MAX_OPEN_EVENT_BYTES", "It must be at least MAX_PAYLOAD_BYTES: the largest event could never be sent."
     if settings.MAX_CRASHES > MAX_CRASHES_MOST:
         yield "MAX_CRASHES", f"It must be at most {MAX_CRASHES_MOST:,}."
     if settings.VERSION is not None and not 0 < len(settings.VERSION) <= VERSION_MAX:

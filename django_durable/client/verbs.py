@@ -16,7 +16,7 @@ from ..core.names import check_name
 from ..core.payloads.codec import encode
 from ..core.registry import find
 from ..core.sizes import note_size
-from ..exceptions import CannotFork, IllegalTransition, RunNotFound
+from ..exceptions import CannotFork, DurableError, IllegalTransition, RunNotFound, TooManyEvents
 from ..models import Audit, Run
 from ..signals import run_cancelled
 from ..store import forking, transitions
@@ -24,7 +24,7 @@ from ..store.auditing import Verb, audit, tell
 from ..store.database import Database
 from ..store.forking import like
 from ..store.locking import brief_lock
-from ..store.sending import find_event, store_event
+from ..store.sending import Inbox, find_event, inbox_of, store_event
 from ..store.starting import start_runs
 from .announcing import announce_after_commit, announce_enqueued
 from .pushing import push_after_commit, wake_after_commit, wake_parents_after_commit
@@ -163,7 +163,8 @@ def send_event(
 
     It never waits for the run: that is woken after the commit, and by the sweep where somebody holds its row just
     then. Only the same key in another open transaction is waited for, since how that ends decides: raises RunLocked.
-    In the run's audit where an ``actor`` is given: events of programs are many, and stored anyway.
+    In the run's audit where an ``actor`` is given: events of programs are many, and stored anyway. Raises TooManyEvents
+    where the run has as many that it has not taken yet as it may have; who sends at the same time is not counted.
     """
     db = Database()
     check_name("event", name)
@@ -172,19 +173,32 @@ def send_event(
     settings = durable_settings()
     text = encode(payload, limit=settings.MAX_PAYLOAD_BYTES, root="payload")
     note_size(text, settings.WARN_PAYLOAD_BYTES, run_id, f"event {name!r}")
-    status, key = _status(run_id), idempotency_key or ""
-    if status in TERMINAL:
+    inbox, key = inbox_of(db, run_id, settings.MAX_OPEN_EVENTS), idempotency_key or ""
+    if inbox is None:
+        raise RunNotFound(run_id)
+    if (refusal := _refusal(run_id, inbox, len(text))) is not None:
         if key and (known := find_event(db, run_id, key)) is not None:
             return known
-        raise IllegalTransition("sent events", run_id, status)
+        raise refusal
     with brief_lock(db, [run_id]) if actor or key else nullcontext():
         sent = store_event(db, run_id, name, text, key)
         if sent is not None and actor:
-            audit(db, [(run_id, status)], "send_event", Verb(actor, reason).about(name))
+            audit(db, [(run_id, inbox.status)], "send_event", Verb(actor, reason).about(name))
         # What was waited for is committed, and so is seen here, or was seen before.
         event_id = sent if sent is not None else find_event(db, run_id, key)
     wake_after_commit(db, run_id)
     return cast(int, event_id)
+
+
+def _refusal(run_id: UUID, inbox: Inbox, size: int) -> DurableError | None:
+    """Why the run takes no event of ``size`` bytes now; None where it does."""
+    settings = durable_settings()
+    if inbox.status in TERMINAL:
+        return IllegalTransition("sent events", run_id, inbox.status)
+    for setting, wanted in (("MAX_OPEN_EVENTS", inbox.events + 1), ("MAX_OPEN_EVENT_BYTES", inbox.bytes + size)):
+        if wanted > (limit := getattr(settings, setting)):
+            return TooManyEvents(run_id, inbox.events, inbox.bytes, setting, limit)
+    return None
 
 
 def reason_of(run_id: UUID, verb: str) -> str:

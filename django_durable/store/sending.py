@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
+from ..core.journal.states import Status
 from ..models import Event
 from .database import Database
-from .sql.events import insert_event
+from .sql.events import inbox, insert_event
+
+
+class Inbox(NamedTuple):
+    """How a run stands, and what was sent to it that it has not taken yet."""
+
+    status: Status
+    events: int
+    bytes: int
+
+
+def inbox_of(db: Database, run_id: UUID, most: int) -> Inbox | None:
+    """Counts no more events than ``most``. None: there is no such run."""
+    rows = db.rows(inbox(db.dialect), run_id=db.dialect.key(run_id), most=most)
+    return Inbox(Status(rows[0][0]), *rows[0][1:]) if rows else None
 
 
 def store_event(db: Database, run_id: UUID, name: str, payload: str, key: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -125,6 +126,14 @@ def test_an_event_with_a_key_is_sent_once(call: Call) -> None:
     for _ in range(2):
         assert call("durable_event", run.id, "packed", "--key", "parcel-1").failed is None
     assert Event.objects.filter(run_id=run.id).count() == 1
+
+
+def test_one_event_too_many(call: Call, settings: Any) -> None:
+    settings.DURABLE = {**settings.DURABLE, "MAX_OPEN_EVENTS": 1}
+    run = listening.enqueue()
+    assert call("durable_event", run.id, "packed").failed is None
+    assert "and MAX_OPEN_EVENTS is 1" in str(call("durable_event", run.id, "packed").failed)
+    assert Event.objects.count() == 1
 
 
 def test_an_event_for_nobody(call: Call) -> None:
