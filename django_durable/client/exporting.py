@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from ..core.journal.states import LIVE, PayloadKind
 from ..models import Event, JournalEntry, LogLine, Payload, Run, Tag
 from ..models.run import RunQuerySet
 from ..store.database import Database
@@ -65,7 +66,7 @@ def export_journals(run_ids: Sequence[UUID]) -> list[Document]:
 def _documents(run_ids: Sequence[UUID]) -> dict[UUID, Document]:
     alias = Database().alias
     runs = Run.objects.using(alias).filter(pk__in=run_ids).order_by("pk").values(*RUN_FIELDS)
-    documents = {
+    documents: dict[UUID, Document] = {
         row["id"]: {"format": FORMAT, "version": VERSION, "run": {name: _plain(row[name]) for name in RUN_FIELDS}}
         for row in runs
     }
@@ -76,6 +77,9 @@ def _documents(run_ids: Sequence[UUID]) -> dict[UUID, Document]:
     journal = JournalEntry.objects.using(alias).filter(run_id__in=run_ids).order_by("seq")
     entries = _grouped(journal, "run_id", ENTRY_FIELDS)
     for run_id, document in documents.items():
+        if document["run"]["status"] not in LIVE:
+            # Of an earlier attempt, which says nothing of how it ended.
+            payloads[run_id].pop(PayloadKind.RETRY, None)
         document["payloads"] = payloads[run_id]
         document["journal"] = entries[run_id]
     return documents

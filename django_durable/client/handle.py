@@ -7,8 +7,9 @@ from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.db.models import Q
 
-from ..core.journal.states import TERMINAL, PayloadKind, Status
+from ..core.journal.states import LIVE, TERMINAL, PayloadKind, Status
 from ..core.payloads.codec import decode
 from ..exceptions import RunCancelled, RunFailed, RunNotFound
 from ..models import JournalEntry, Payload, Run
@@ -74,8 +75,10 @@ class RunHandle(Generic[R]):
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """Why the run failed (``type``, ``message``, ``traceback``), or why the attempt before this one did."""
-        error: dict[str, Any] | None = self._payload(PayloadKind.ERROR) or self._payload(PayloadKind.RETRY)
+        """Why the run failed (``type``, ``message``, ``traceback``), or, while it is live, its last attempt."""
+        # At one moment: between two looks the run may end. The outcome's comes first in the alphabet too.
+        of_attempt = Q(kind=PayloadKind.RETRY, run__status__in=sorted(LIVE))
+        error: dict[str, Any] | None = self._first(Q(kind=PayloadKind.ERROR) | of_attempt)
         return error
 
     @property
@@ -95,7 +98,10 @@ class RunHandle(Generic[R]):
         return self._payload(PayloadKind.MISSED) or []
 
     def _payload(self, kind: PayloadKind) -> Any:
-        rows = Payload.objects.using(Database().alias).filter(run_id=self.id, kind=kind)
+        return self._first(Q(kind=kind))
+
+    def _first(self, which: Q) -> Any:
+        rows = Payload.objects.using(Database().alias).filter(which, run_id=self.id).order_by("kind")
         text = rows.values_list("data", flat=True).first()
         return None if text is None else decode(text)
 
@@ -196,7 +202,8 @@ class RunHandle(Generic[R]):
         actor: str = "",
     ) -> EventHandle:
         """Send the run an event; ``response()`` of what comes back waits for its answer. The same idempotency key sends
-        once, and gives the same event again. Raises RunNotFound, IllegalTransition (it is over), PayloadError."""
+        once, and gives the same event again. Raises RunNotFound, IllegalTransition (it is over), PayloadError,
+        TooManyEvents (it has too many that it has not taken yet)."""
         event_id = verbs.send_event(self.id, name, payload, idempotency_key, reason=reason, actor=actor)
         return EventHandle(self.id, event_id, name)
 

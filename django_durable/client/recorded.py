@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ..core.journal.journal import Entry
-from ..core.journal.states import EntryStatus, Kind, PayloadKind
+from ..core.journal.states import LIVE, EntryStatus, Kind, PayloadKind
 from .exporting import FORMAT, VERSION
 
 
@@ -30,7 +30,7 @@ class Recorded:
     is_cancelling: bool
     input: str | None
     error: str | None
-    """What the function raised the last time, where it did and is called again, or where the run is over."""
+    """What the run ended with, or, where it is live, what the function raised the last time."""
     entries: Mapping[str, Entry]
     unreadable: str = ""
     """What of the journal this release cannot read."""
@@ -60,7 +60,7 @@ def _read(document: dict[str, Any]) -> Recorded:
         created_at=datetime.fromisoformat(run["created_at"]),
         is_cancelling=run["cancel_requested_at"] is not None,
         input=payloads.get(PayloadKind.INPUT),
-        error=payloads.get(PayloadKind.ERROR) or payloads.get(PayloadKind.RETRY),
+        error=payloads.get(PayloadKind.ERROR) or (payloads.get(PayloadKind.RETRY) if run["status"] in LIVE else None),
         entries=entries,
         unreadable=unreadable,
     )

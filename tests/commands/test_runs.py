@@ -80,6 +80,14 @@ def test_a_failed_and_a_waiting_run(call: Call) -> None:
     assert "It waits at 'packed' for an event" in call("durable_runs", waiting.id).out
 
 
+@pytest.mark.parametrize(("status", "is_told"), [("waiting", True), ("succeeded", False), ("cancelled", False)])
+def test_an_attempt_that_failed_is_told_while_the_run_is_live(call: Call, status: str, is_told: bool) -> None:
+    run = a_run(status=status)
+    Payload.objects.create(run_id=run.pk, kind="retry", data='{"type":"OSError","message":"no network"}')
+    assert ("retry" in call("durable_runs", run.pk, "--json").data["payloads"]) == is_told
+    assert ("no network" in call("durable_runs", run.pk).out) == is_told
+
+
 def test_large_values_are_cut(call: Call) -> None:
     run = a_run()
     Payload.objects.create(run_id=run.pk, kind="output", data=json.dumps("x" * 100_000))
