@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .client.handle import RunHandle
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "PENDING",
     "AsyncContext",

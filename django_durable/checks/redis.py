@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 
 from ..queues.current import DJANGO_REDIS
 from .messages import TAG, Messages, error, warning
-from .reading import sound_settings
+from .reading import sound_settings, written
 
 SHARDED = "django_redis.client.ShardClient"
 
@@ -81,6 +81,22 @@ def check_shared(**_: Any) -> Messages:
             "is FLUSHDB and empties the queue (nothing is lost, but runs start late), and django-redis gives both the "
             "connection options of whichever came first.",
             f"Give the cache {alias!r} a database number of its own in its LOCATION.",
+        )
+    ]
+
+
+@register(TAG)
+def check_named(**_: Any) -> Messages:
+    settings, cache = sound_settings(), redis_cache()
+    if not cache or settings.QUEUE is not None or "REDIS_CACHE" in written():
+        return []
+    return [
+        warning(
+            5,
+            f"The queue is in the Redis of the cache {settings.REDIS_CACHE!r}, since that is django-redis and DURABLE "
+            "names neither a queue nor a cache: cache.clear() empties it (nothing is lost, but runs start late).",
+            'Add an alias with a database number of its own to CACHES and name it as DURABLE["REDIS_CACHE"]; '
+            'or say DURABLE = {"QUEUE": "database"}, or "redis" if it is to stay there.',
         )
     ]
 

@@ -23,7 +23,7 @@ URL = "redis://:secret@redis.example:6379/1"
 
 
 def durable(**keys: Any) -> Scene:
-    return partial(override_settings, DURABLE=keys)
+    return partial(override_settings, DURABLE={"QUEUE": "redis", **keys})
 
 
 def setting(**settings: Any) -> Scene:
@@ -64,7 +64,7 @@ def together(*scenes: Scene) -> Scene:
 def another_database() -> Iterator[None]:
     connections.settings["runs"] = connections.settings["default"]
     try:
-        with override_settings(DURABLE={"DATABASE": "runs"}):
+        with override_settings(DURABLE={"QUEUE": "redis", "DATABASE": "runs"}):
             yield
     finally:
         del connections.settings["runs"]
@@ -136,6 +136,7 @@ SCENES: dict[str, Scene] = {
     "W002": database("sqlite", timeout=60),
     "W003": database("sqlite", transaction_mode="IMMEDIATE", timeout=29),
     "W004": caches(default=redis(), sessions=redis("redis://redis.example/1")),
+    "W005": caches(None, default=redis()),
     "W010": setting(DEBUG=True),
     "W011": database("sqlite", **SQLITE_OPTIONS),
     "W012": caches(default=redis("redis://redis.example/1")),

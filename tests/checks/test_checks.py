@@ -30,7 +30,7 @@ from tests.checks.scenes import (
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = ROOT / "docs" / "settings.md"
 # A check may be right to fire beside the one that the scene is about.
-COMPANIONS = {"W002": {"W011"}, "W003": {"W011"}, "E014": {"W011"}}
+COMPANIONS = {"E001": {"W005"}, "W002": {"W011"}, "W003": {"W011"}, "E014": {"W011"}}
 
 
 def messages(*, deploy: bool = True) -> list[CheckMessage]:
@@ -135,6 +135,9 @@ def test_wrong_types(key: str, value: object, expected: str) -> None:
         ("SHUTDOWN_GRACE_SECONDS", -0.1),
         ("LOG_LINES", -1),
         ("LOG_LINES", 99),
+        ("MAX_OPEN_EVENTS", 0),
+        ("MAX_OPEN_EVENT_BYTES", 0),
+        ("MAX_OPEN_EVENT_BYTES", 8 * 1024 * 1024 - 1),
         ("MAX_CRASHES", 40_000),
         ("VERSION", ""),
         ("VERSION", "v" * 65),
@@ -179,6 +182,27 @@ def test_a_backend_that_is_none_is_refused(backend: str | None) -> None:
 
 def test_without_redis_nobody_looks_at_caches() -> None:
     with caches("database", default=redis(CLIENT_CLASS="django_redis.client.ShardClient"))():
+        assert messages() == []
+
+
+def test_a_queue_in_a_cache_that_nobody_named_is_told_of() -> None:
+    with caches(None, default=redis(), sessions=redis("redis://:x@redis.example/2"))():
+        [message] = messages()
+    assert "cache.clear() empties it" in message.msg
+    assert 'DURABLE["REDIS_CACHE"]' in str(message.hint) and '"QUEUE": "database"' in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    "said", [{"REDIS_CACHE": "default"}, {"REDIS_CACHE": "durable"}, {"QUEUE": "redis"}, {"QUEUE": "database"}]
+)
+def test_a_queue_that_somebody_asked_for_is_none_of_these(said: dict[str, str]) -> None:
+    aliases = {"default": redis(), "durable": redis("redis://:x@redis.example/2")}
+    with setting(DURABLE=said, CACHES=aliases)():
+        assert messages() == []
+
+
+def test_a_project_whose_cache_is_no_redis_has_no_queue_in_it() -> None:
+    with caches(None, default={"BACKEND": "django.core.cache.backends.locmem.LocMemCache"})():
         assert messages() == []
 
 

@@ -16,6 +16,7 @@ from django.db import connection
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.invariants import INVARIANTS, Bounds
+from django_durable.store.invariants.catalogue import RUNS, SCHEDULES
 from django_durable.store.invariants.liveness import MOVEMENTS, Patience, examine_movement
 from django_durable.store.invariants.reading import brief_look
 from django_durable.store.invariants.terms import Terms
@@ -125,10 +126,11 @@ def test_no_window_reads_a_whole_table(many: UUID) -> None:
     parameters = {**Terms.now(16.0).parameters, "after": str(many), "until": str(until), "limit": 20}
     parameters |= {"ids": [many], "run": str(many), "place": "", "name": ""}
     read: list[tuple[str, str]] = []
-    queries = [(one.id, look.query(db.dialect)) for one in INVARIANTS for look in one.looks]
+    queries = [(one.id, look.query(db.dialect), look.walks) for one in INVARIANTS for look in one.looks]
+    queries += [("I20b", sizes.measure(db.dialect), RUNS), ("I20b", sizes.measure_inputs(db.dialect), SCHEDULES)]
     numbered = {"after": 0, "until": 2**63 - 1}
-    for name, query in [*queries, ("I20b", sizes.measure(db.dialect)), ("I21", hints.there(db.dialect))]:
-        own = numbered if name in ("I13", "I15") else {}
+    for name, query, walks in [*queries, ("I21", hints.there(db.dialect), None)]:
+        own = numbered if walks not in (RUNS, None) else {}
         rows = db.rows(f"EXPLAIN (FORMAT JSON) {query}", **{**parameters, **own})
         plan = rows[0][0] if isinstance(rows[0][0], list) else json.loads(rows[0][0])
         read += [(name, table) for table in whole_tables(plan[0]["Plan"]) if table in large]

@@ -65,7 +65,14 @@ INVARIANTS = (
         "No limit has more leased runs than it lets.",
         Look(limits.leased, walks=None, counts=limits.count_leased),
     ),
-    _of("I20", "No stored value is larger than it may be.", sizes.payloads, sizes.entries, sizes.events),
+    _of(
+        "I20",
+        "No stored value is larger than it may be.",
+        sizes.payloads,
+        sizes.entries,
+        sizes.events,
+        Look(sizes.inputs, SCHEDULES),
+    ),
     _of("I22", "A waiting run has something to wake it, and nothing that should have.", waiting.waits),
     _of("orphans", "Journal, payloads, events, tags and audit belong to runs that exist.", families.orphans),
 )

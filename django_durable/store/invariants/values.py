@@ -11,7 +11,7 @@ from ...core.payloads.codec import decode
 from ...exceptions import PayloadUndecodable
 from ..database import Database, as_json
 from ..sql.invariants import sizes as sql
-from .catalogue import RUNS, VALUES
+from .catalogue import RUNS, SCHEDULES, VALUES
 from .finding import Finding, Violation
 from .walking import Bounds, Window, timed, walk
 
@@ -24,10 +24,10 @@ PORTION_BYTES, PORTION_VALUES = 8 * 1024 * 1024, 1_000
 
 
 class Place(NamedTuple):
-    """Where a value stands, and its bytes."""
+    """Where a value stands, and its bytes. What a schedule has is no run's."""
 
     place: str
-    run_id: UUID
+    run_id: UUID | None
     name: str
     size: int
 
@@ -39,8 +39,10 @@ def examine_values(db: Database, bounds: Bounds) -> Finding:
 
 
 def _walk(db: Database, bounds: Bounds, finding: Finding) -> None:
-    def find(window: Window) -> bool:
-        for portion in _portions(_places(db, window)):
+    small = Bounds(bounds.limit, min(bounds.window, WINDOW), bounds.timeout)
+
+    def find(places: Iterable[Place]) -> bool:
+        for portion in _portions(places):
             finding.violations += _unreadable(db, portion)
             finding.rows += len(portion)
             if len(finding.violations) >= bounds.limit:
@@ -48,7 +50,9 @@ def _walk(db: Database, bounds: Bounds, finding: Finding) -> None:
                 return False
         return True
 
-    walk(db, RUNS, Bounds(bounds.limit, min(bounds.window, WINDOW), bounds.timeout), find)
+    walk(db, RUNS, small, lambda window: find(_places(db, window)))
+    if len(finding.violations) < bounds.limit:
+        walk(db, SCHEDULES, small, lambda window: find(_inputs(db, window)))
 
 
 def _places(db: Database, window: Window) -> Iterator[Place]:
@@ -63,6 +67,11 @@ def _places(db: Database, window: Window) -> Iterator[Place]:
             yield Place(place, d.read_key(run_id), name, size)
             start = {"run": d.key(d.read_key(run_id)), "place": place, "name": name}
         is_more = len(rows) == PAGE
+
+
+def _inputs(db: Database, window: Window) -> Iterator[Place]:
+    rows = db.rows(sql.measure_inputs(db.dialect), after=window.after, until=window.until)
+    return (Place(place, None, name, size) for place, _, name, size in rows)
 
 
 def _portions(places: Iterable[Place]) -> Iterator[list[Place]]:
@@ -87,8 +96,8 @@ def _unreadable(db: Database, portion: Sequence[Place]) -> list[Violation]:
     for place, named in which.items():
         for run_id, name, text in db.rows(sql.load(d, place), which=as_json(named)):
             if (reason := _reason(text)) is not None:
-                problem = f"its {_told(place, name)} cannot be read: {reason}"
-                found.append(Violation(VALUES.id, d.read_key(run_id), problem))
+                whose = None if run_id is None else d.read_key(run_id)
+                found.append(Violation(VALUES.id, whose, f"{_told(place, name)} cannot be read: {reason}"))
     return found
 
 
@@ -105,8 +114,10 @@ def _reason(text: str | None) -> str | None:
 def _told(place: str, name: str) -> str:
     match place:
         case "payload":
-            return name
+            return f"its {name}"
         case "event" | "response":
-            return f"{'payload' if place == 'event' else 'response'} of event {name}"
+            return f"its {'payload' if place == 'event' else 'response'} of event {name}"
+        case sql.INPUT:
+            return f"the {place} {name}"
         case _:
-            return f"{place} at {name}"
+            return f"its {place} at {name}"

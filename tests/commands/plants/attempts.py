@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from django_durable.models import Run
 from tests.commands.checking import (
+    HOUR,
+    a_record,
     a_run,
     an_entry,
     claimed,
@@ -30,6 +32,13 @@ def suspect_when_over() -> Planted:
     return run.pk, "succeeded, and suspect"
 
 
+def suspect_although_it_gets_on() -> Planted:
+    run = a_run(age=HOUR, status="running", **claimed(2, suspect=True, crashes=1))
+    a_record(run, 2)
+    an_entry(run)
+    return run.pk, "suspect, and has journaled under its lease"
+
+
 CRASHES: list[Plant] = [
     crashed("2 crashes in 1 claims", 2, claims=1),
     crashed("-1 crashes in 9 claims", -1),
@@ -39,6 +48,7 @@ CRASHES: list[Plant] = [
     crashed("blocked for crashes, of none", 0, status="blocked", block_reason="crashed"),
     counted("suspect, and never claimed", suspect=True),
     suspect_when_over,
+    suspect_although_it_gets_on,
 ]
 
 

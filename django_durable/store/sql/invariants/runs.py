@@ -57,8 +57,9 @@ def crashes(d: Dialect) -> str:
     """I16: a run crashes no more often than it may, each time under a claim, and is suspect only where it can be.
 
     One that may still undo what it did when it is cancelled for its crashes goes on once more. What was cancelled keeps
-    its suspicion; what ends otherwise loses it.
+    its suspicion; what ends otherwise loses it, and so does, in the same commit, what journals something new.
     """
+    entry = "SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.token = r.lease_token"
     allowed = "CASE WHEN r.cancel_requested_at IS NULL THEN %(max_crashes)s ELSE %(max_crashes)s + 1 END"
     goes_on = f"r.status NOT IN ('blocked', 'succeeded', 'failed', 'cancelled') AND r.crashes >= {allowed}"
     return judged_runs(f"""
@@ -68,7 +69,9 @@ def crashes(d: Dialect) -> str:
         WHEN r.status = 'blocked' AND r.block_reason = 'crashed' AND r.crashes = 0 THEN 'blocked for crashes, of none'
         WHEN r.suspect AND r.status NOT IN ('queued', 'running', 'paused', 'blocked', 'cancelled')
             THEN r.status || ', and suspect'
-        WHEN r.suspect AND r.claims = 0 THEN 'suspect, and never claimed'""")
+        WHEN r.suspect AND r.claims = 0 THEN 'suspect, and never claimed'
+        WHEN r.suspect AND r.status = 'running' AND {is_some(entry)}
+            THEN 'suspect, and has journaled under its lease'""")
 
 
 def attempts(d: Dialect) -> str:

@@ -16,7 +16,7 @@ WHICH = {"run_id": "uuid", "name": "text"}
 
 def payloads(d: Dialect) -> str:
     """I20: no input and no output is larger than MAX_PAYLOAD_BYTES, as it is set now."""
-    size = _size(d, "p.data")
+    size = d.size("p.data")
     return judged(
         "p.run_id AS run_id, p.kind AS kind",
         f"""
@@ -29,7 +29,7 @@ def payloads(d: Dialect) -> str:
 
 def entries(d: Dialect) -> str:
     """I20: and no result of a step."""
-    size = _size(d, "j.value")
+    size = d.size("j.value")
     return judged(
         "j.run_id AS run_id, j.seq AS seq",
         f"""
@@ -42,7 +42,7 @@ def entries(d: Dialect) -> str:
 
 def events(d: Dialect) -> str:
     """I20: and no payload of an event."""
-    size = _size(d, "e.payload")
+    size = d.size("e.payload")
     return judged(
         "e.run_id AS run_id, e.id AS number",
         f"WHEN {size} > %(max_bytes)s THEN 'the payload of an event takes ' || {size} || ' bytes'",
@@ -51,9 +51,14 @@ def events(d: Dialect) -> str:
     )
 
 
-def _size(d: Dialect, text: str) -> str:
-    """In bytes: stored values are ASCII. PostgreSQL knows it of what it keeps aside, without reading that."""
-    return f"octet_length({text})" if d.vendor == "postgresql" else f"length({text})"
+def inputs(d: Dialect) -> str:
+    """I20: and no input of a schedule."""
+    size = d.size("s.input")
+    return judged(
+        "NULL AS run_id, s.id AS id",
+        f"WHEN {size} > %(max_bytes)s THEN 'the input of schedule ' || s.id || ' takes ' || {size} || ' bytes'",
+        f"django_durable_schedule s WHERE {in_window('s.id')}",
+    )
 
 
 # --- the values ------------------------------------------------------------------------------
@@ -73,12 +78,22 @@ def measure(d: Dialect) -> str:
 
 def _measured(d: Dialect, place: str, table: str, name: str, column: str, which: str) -> str:
     return f"""
-        SELECT '{place}' AS place, v.run_id, {name} AS name, {_size(d, column)} AS size
+        SELECT '{place}' AS place, v.run_id, {name} AS name, {d.size(column)} AS size
         FROM {table} v JOIN django_durable_run r ON r.id = v.run_id
         WHERE {in_window("v.run_id")} AND {in_window("r.id")} AND r.status <> 'blocked' AND {column} IS NOT NULL
             AND {which}"""
 
 
+def measure_inputs(d: Dialect) -> str:
+    """As ``measure``, of the schedules of a window. Not of those that say what is wrong with them."""
+    return f"""
+        SELECT '{INPUT}' AS place, NULL AS run_id, CAST(s.id AS text) AS name, {d.size("s.input")} AS size
+        FROM django_durable_schedule s
+        WHERE {in_window("s.id")} AND s.input <> '' AND s.problem = '' ORDER BY s.id"""
+
+
+INPUT = "input of schedule"
+"""The place of what belongs to no run."""
 VALUES = (
     ("payload", "django_durable_payload", "v.kind", "v.data", f"v.kind NOT IN {OPAQUE}"),
     ("value", "django_durable_journalentry", "v.path", "v.value", "1 = 1"),
@@ -91,6 +106,10 @@ VALUES = (
 
 def load(d: Dialect, place: str) -> str:
     """The values at that place which ``which`` names: run, name, text."""
+    if place == INPUT:
+        return f"""
+            SELECT NULL AS run_id, w.name, s.input FROM {d.recordset("which", "w", WHICH)}
+            JOIN django_durable_schedule s ON s.id = CAST(w.name AS bigint)"""
     [(_, table, name, column, _)] = [value for value in VALUES if value[0] == place]
     named = "v.id = CAST(w.name AS bigint)" if name.startswith("CAST") else f"{name} = w.name"
     return f"""
