@@ -189,3 +189,12 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     **rude.ERRORS,
 }
 """These are raised by steps, bodies, branches and compensations."""
+EVERYWHERE = {
+    *("str raises", "str exits", "eq raises", "attributes raise", "of a nameless class", "cyclic cause", "group"),
+    *("group of what is no Exception", "no Exception", "KeyboardInterrupt", "SystemExit", "GeneratorExit"),
+    *("StopIteration", "StopAsyncIteration", "CancelledError", "connection lost, it says", "forged: undecodable"),
+    *("forged: cancelled", "forged: step failed of objects", "retry when nobody knows", "text: all", "10 MB"),
+}
+"""Each of these takes another way through the code: they are raised at every place, in a real worker."""
+FORGING = {"text: forged line", "text: line breaks", "text: escapes", "text: c1 controls", "badly named"}
+"""The messages or names of these would break a line of a log or steer a terminal: likewise."""

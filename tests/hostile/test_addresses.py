@@ -45,9 +45,11 @@ NOBODYS = UUID(int=7)
 
 
 @pytest.fixture(autouse=True)
-def _on(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def _on(settings: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
     caplog.set_level("CRITICAL", "django")
+    # Nobody asks by which contexts a page was made, and to copy them takes a sixth of the time.
+    monkeypatch.setattr("django.test.client.store_rendered_templates", lambda *_given, **_named: None)
 
 
 def answered(response: Any, what: Any) -> None:
@@ -71,6 +73,14 @@ def test_whatever_an_address_is_asked(admin_client: Client, what: str) -> None:
         answered(admin_client.get(rows.url(name).partition("?")[0], {"of": "input", field: text}), (name, field))
     assert state() == before
     assert time.monotonic() - began < 10 * SOON
+
+
+@pytest.mark.parametrize("fields", [("q",), ("workflow", "queue", "parent")], ids=["search", "filters"])
+def test_whatever_the_list_of_runs_is_asked_to_find(admin_client: Client, fields: tuple[str, ...]) -> None:
+    """All of the corpus that an address can hold, where people and links put any text."""
+    url = make_rows().url("run_changelist")
+    for what, text in SENDABLE.items():
+        answered(admin_client.get(url, dict.fromkeys(fields, text)), what)
 
 
 @pytest.mark.parametrize("what", FEW)

@@ -15,7 +15,7 @@ from tests.hostile.corpus import TEXTS
 from tests.hostile.ends import the_next_ones_are_well
 from tests.processes import Command
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
 NOT_UTF_8 = "caf\udce9"
 """How Python gives bytes of a command line that are no text."""

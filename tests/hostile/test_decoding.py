@@ -30,7 +30,7 @@ from tests.hostile.app.workflows import do
 from tests.hostile.ends import OVER, the_next_ones_are_well
 from tests.schedules.making import fire_loop
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
 TRAP = "tests.hostile.trap"
 SPRING = f"{TRAP}.spring"

@@ -1,4 +1,7 @@
-"""Names, errors and reasons in a project's own log, whose formatter writes what it is given: a record is one line."""
+"""Names, errors and reasons in a project's own log, whose formatter writes what it is given: a record is one line.
+
+The log of a whole worker is looked through in `test_worker.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,46 +15,17 @@ from django.urls import reverse
 
 from django_durable import Context, Cron, Retry, durable_workflow
 from django_durable.client import schedules
-from django_durable.models import Run
 from django_durable.testing import run_until_idle
 from tests.admin.every import make_rows
-from tests.hostile.app.workflows import RAISING, raising
-from tests.hostile.processes import hostile_worker
-from tests.processes import wait_until
 from tests.schedules.making import HOUR, advance, code_of, fire_loop, make_schedule, make_workflow, move_to
 from tests.schedules.noon import NOON, just_before_noon
 
 FORGED = "FORGED"
-FORGING = {
-    "forged line": "text: forged line",
-    "line breaks": "text: line breaks",
-    "ansi": "text: escapes",
-    "c1 controls": "text: c1 controls",
-    "badly named": "badly named",
-}
-"""Exceptions of the corpus whose messages or names would break a line or steer a terminal."""
 
 
 def unfit(text: str) -> list[str]:
     """Characters that a log line of ours is not to have."""
     return sorted({repr(letter) for letter in text if not letter.isprintable() and letter != "\n"})
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.contract
-def test_no_error_forges_a_line_in_the_log_of_a_worker() -> None:
-    worker = hostile_worker("--verbosity", "2")
-    for what in FORGING.values():
-        for where in RAISING:
-            raising.enqueue(where, what)
-    wait_until(lambda: not Run.objects.filter(status__in=["queued", "running", "waiting"]).exists(), 30, "all to end")
-    assert worker.stop() == 0
-    lines = worker.log.splitlines()
-    assert len([line for line in lines if "failed" in line]) > len(FORGING)
-    # The formatter of this project begins each record with its level.
-    begun = [line for line in lines if not line.startswith(("DEBUG|", "INFO|", "WARNING|", "ERROR|", "CRITICAL|"))]
-    assert begun == []
-    assert unfit(worker.log) == []
 
 
 @durable_workflow(name="hostile.undoing", step_retry=Retry(max_attempts=1), retry=Retry(max_attempts=1))

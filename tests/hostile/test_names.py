@@ -27,11 +27,11 @@ from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling
 from tests.hostile.app.workflows import NAMING, NO_NAMES, name_of, naming
 from tests.hostile.corpus import TEXTS
-from tests.hostile.ends import all_undefined, the_next_ones_are_well
+from tests.hostile.ends import all_undefined, start_all, statuses_of, the_next_ones_are_well
 from tests.hostile.rude import Rude
 from tests.invariants import violated
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
 NAMES = (*TEXTS, *NO_NAMES)
 CLEAR = (DurableError, TypeError, ValueError)
@@ -177,11 +177,11 @@ def test_reasons_and_actors_are_kept_as_they_are_or_refused() -> None:
 
 @pytest.mark.parametrize("where", NAMING)
 def test_a_name_in_a_workflow_is_taken_or_fails_it(where: str) -> None:
-    runs = {what: naming.enqueue(where, what) for what in sorted(NEVER | PLAIN | ODD)}
+    runs = start_all(naming, {what: {"where": where, "what": what} for what in sorted(NEVER | PLAIN | ODD)})
     run_until_idle(skip_waits=True)
     assert all_undefined(runs) == {}
     assert violated() == []
-    statuses = {what: run.refresh().status for what, run in runs.items()}
+    statuses = statuses_of(runs)
     never = NEVER - ({"none", "int"} if where in ("key", "both") else set())
     if where == "both":
         never |= {"none", "int"}

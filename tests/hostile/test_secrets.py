@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,16 +14,19 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.test import Client, override_settings
+from django.urls import reverse
 
+from django_durable import get_run
+from django_durable.client import schedules
 from django_durable.client.handle import RunHandle
 from django_durable.core.ids import uuid7
 from django_durable.exceptions import InvalidInput
-from django_durable.models import JournalEntry
+from django_durable.models import JournalEntry, Schedule
 from django_durable.queues.ready import Ready
 from tests.admin.every import addresses
 from tests.admin.pages import list_url, run_url
 from tests.app.workflows import doubling
-from tests.hostile.app.secrets import SECRET, paying
+from tests.hostile.app.secrets import SECRET, paid, paying
 from tests.hostile.processes import hostile_worker
 from tests.processes import Worker, wait_until
 from tests.servers import Servers
@@ -37,19 +40,45 @@ OF_VALUES = {
     "Event.payload",
     "Event.response",
     "LogLine.message",
+    "Schedule.input",
 }
 REDACT = "tests.hostile.app.secrets.redact"
+INPUT = paid.signature.write(paid.name, (), {"card": SECRET})
+WRONG: dict[str, Callable[[str], str]] = {
+    "of another name": lambda text: text.replace("card", "dear"),
+    "damaged": lambda text: text[:-1],
+}
+"""What schedules cannot be fired with."""
 
 
 def worked(*, is_declined: bool) -> tuple[RunHandle[Any], Worker]:
     """The run, over, and the worker that has done it and is at work still."""
+    wrong = [a_schedule(name, change(INPUT)) for name, change in WRONG.items()]
     worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
     run = paying.using(tags=["plain"], idempotency_key="plain").enqueue(SECRET, is_declined=is_declined)
     wait_until(lambda: run.refresh().status == "waiting", 15, "the run to wait")
     run.send_event("card", {"card": SECRET}, "plain", reason="plain", actor="ann")
+    scheduled(wrong)
     ended = "failed" if is_declined else "succeeded"
     wait_until(lambda: run.refresh().status == ended, 15, f"the run to have {ended}")
     return run, worker
+
+
+def a_schedule(name: str, text: str) -> Schedule:
+    """One that fires in no test; the worker plans it."""
+    return Schedule.objects.create(workflow=paid.name, name=name, expression="0 6 1 1 *", input=text)
+
+
+def scheduled(wrong: Sequence[Schedule]) -> None:
+    """Make, change, fire and remove schedules that know the secret. ``wrong`` have a problem with what they know."""
+    row = Schedule(workflow=paid.name, name="plain", expression="0 6 1 1 *", input=INPUT)
+    schedules.create(row, reason="plain", actor="ann")
+    schedules.change(row, {"input": INPUT.replace(SECRET, f"{SECRET} again")}, reason="plain", actor="ann")
+    schedules.remove(a_schedule("removed", INPUT), reason="plain", actor="ann")
+    fired = get_run(schedules.fire_now(row, reason="plain", actor="ann"))
+    wait_until(lambda: fired.refresh().status == "succeeded", 15, "the scheduled run to have succeeded")
+    told = Schedule.objects.filter(pk__in=[one.pk for one in wrong]).exclude(problem="")
+    wait_until(lambda: told.count() == len(wrong), 15, "the problems to be told")
 
 
 def columns_with(text: str) -> set[str]:
@@ -128,6 +157,9 @@ def pages_of(client: Client, run: RunHandle[Any]) -> dict[str, str]:
             found[name] = f"/{route}"
         elif name.startswith("run_"):
             found[name] = run_url(run.run).replace("/change/", f"/{name.removeprefix('run_')}/")
+        elif name in ("schedule_change", "schedule_edit"):
+            for row in Schedule.objects.all():
+                found[f"{name} {row.name}"] = reverse(f"admin:django_durable_{name}", args=[row.pk])
     for kind in ("input", "output", "error", "progress", "notes", "retry"):
         found[f"whole {kind}"] = run_url(run.run).replace("/change/", f"/value/?of={kind}")
     for path in JournalEntry.objects.filter(run_id=run.id).values_list("path", flat=True):

@@ -1,4 +1,7 @@
-"""Values that come back exactly or are refused: at every door, before anything is stored, and no run is left."""
+"""Values that come back exactly or are refused: at every door, before anything is stored, and no run is left.
+
+What a workflow makes where a real worker makes it in `test_worker.py`, with all values, is not made here.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,29 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from django_durable.core.payloads.codec import encode
 from django_durable.exceptions import PayloadError
 from django_durable.models import Event, Payload, Run
 from django_durable.testing import run_until_idle
 from tests.hostile.app.workflows import MAKING, MAKING_ASYNC, hearing, making, making_async, taking, taking_async
 from tests.hostile.corpus import BIG, CAP, KEPT, REFUSED
-from tests.hostile.ends import all_undefined, the_next_ones_are_well, undecodable
+from tests.hostile.ends import (
+    all_undefined,
+    same,
+    start_all,
+    statuses_of,
+    the_next_ones_are_well,
+    told_well,
+    undecodable,
+)
+from tests.hostile.test_worker import MADE, MADE_ASYNC
 from tests.invariants import violated
 
-pytestmark = [pytest.mark.django_db, pytest.mark.contract]
+pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
 
 @pytest.fixture(autouse=True)
 def _a_low_cap(settings: Any) -> None:
     settings.DURABLE = {**settings.DURABLE, "MAX_PAYLOAD_BYTES": CAP, "WARN_PAYLOAD_BYTES": CAP}
-
-
-def same(one: Any, other: Any) -> bool:
-    """Exactly: what is equal may differ in its types, and a NaN equals nothing."""
-    return encode(one) == encode(other)
 
 
 # --- from outside ----------------------------------------------------------------------------
@@ -82,7 +88,7 @@ def test_an_event_that_cannot_be_stored_is_refused_and_nothing_is_stored() -> No
 
 
 def test_an_event_comes_back_exactly_and_so_does_its_answer() -> None:
-    runs = {what: hearing.enqueue() for what in KEPT}
+    runs = start_all(hearing, {what: {} for what in KEPT})
     run_until_idle()
     events = {what: run.send_event("said", KEPT[what]()) for what, run in runs.items()}
     run_until_idle()
@@ -97,34 +103,28 @@ NEVER_STORED = {"key", "name", "time to sleep", "time-out", "line of the log", "
 """What is no payload: most of the corpus is refused there in other words, or told as text."""
 
 
-@pytest.mark.parametrize("where", [where for where in MAKING if where not in NEVER_STORED])
+@pytest.mark.parametrize("where", [where for where in MAKING if where not in {*NEVER_STORED, *MADE}])
 def test_what_a_workflow_makes_is_stored_exactly_or_is_its_failure(where: str) -> None:
-    runs = {what: making.enqueue(where, what) for what in SOME}
+    runs = start_all(making, {what: {"where": where, "what": what} for what in SOME})
     for run in runs.values() if where == "answer" else ():
         run.send_event("said")
     run_until_idle()
     assert all_undefined(runs) == {}
     kept = [what for what in KEPT if what in runs and where not in ("answer", "annotation")]
     assert [what for what in kept if not same(runs[what].result(timeout=0), KEPT[what]())] == []
-    refused = {what: runs[what].status for what in REFUSED if what in runs}
+    refused = {what: status for what, status in statuses_of(runs).items() if what in REFUSED}
     if where not in ("tried step", "block"):
         assert {what for what, status in refused.items() if status != "failed"} == set()
-        wrong = {what: runs[what].error for what in refused if not told_well(what, runs[what].error)}
-        assert wrong == {}
+        errors = {what: runs[what].error for what in refused}
+        assert {what: error for what, error in errors.items() if not told_well(what, error)} == {}
     assert undecodable() == []
     assert violated() == []
     assert the_next_ones_are_well()
 
 
-def told_well(what: str, error: Any) -> bool:
-    """Whether it says that a value cannot be stored, in itself or in what it is made of. Of one whose every attribute
-    raises nobody can tell whether it has to be awaited: it says what was raised."""
-    return "PayloadError" in repr(error) or (what == "every attribute raises" and "Rude" in repr(error))
-
-
 @pytest.mark.parametrize("where", sorted(NEVER_STORED))
 def test_what_is_no_payload_is_refused_or_told_as_text(where: str) -> None:
-    runs = {what: making.enqueue(where, what) for what in SOME}
+    runs = start_all(making, {what: {"where": where, "what": what} for what in SOME})
     run_until_idle()
     problems = all_undefined(runs)
     if where == "time to sleep":
@@ -134,11 +134,12 @@ def test_what_is_no_payload_is_refused_or_told_as_text(where: str) -> None:
     assert the_next_ones_are_well()
 
 
-@pytest.mark.parametrize("where", MAKING_ASYNC)
+@pytest.mark.parametrize("where", [where for where in MAKING_ASYNC if where not in MADE_ASYNC])
 def test_an_async_workflow_likewise(where: str) -> None:
-    runs = {what: making_async.enqueue(where, what) for what in SOME}
+    runs = start_all(making_async, {what: {"where": where, "what": what} for what in SOME})
     run_until_idle()
     assert all_undefined(runs) == {}
-    assert {what for what in KEPT if what in runs and runs[what].status != "succeeded"} == set()
-    assert {what for what in REFUSED if what in runs and runs[what].status != "failed"} == set()
+    statuses = statuses_of(runs)
+    assert {what for what in KEPT if what in runs and statuses[what] != "succeeded"} == set()
+    assert {what for what in REFUSED if what in runs and statuses[what] != "failed"} == set()
     assert the_next_ones_are_well()

@@ -133,10 +133,19 @@ LAPSES = [
     Mutant(
         "reap-at-first-sight",
         "worker/loops/reap.py",
-        "if self._db.dialect.has_one_writer:",
-        "if self._seen:",
+        "self._tick_twice() if self._db.dialect.has_one_writer else self._reap(None)",
+        "self._tick_twice() if self._seen else self._reap(None)",
         "On SQLite a lease is taken from a holder that merely waits for the one write lock.",
         ("tests/worker/test_loops.py::test_reap_takes_a_lapsed_lease_from_a_process_that_lives",),
+    ),
+    Mutant(
+        "reap-right-after-an-outage",
+        "worker/loops/reap.py",
+        "clock.monotonic() + RETRIES * retry_seconds()",
+        "clock.monotonic() - RETRIES * retry_seconds()",
+        "Whoever is faster than the first heartbeats after an outage takes the whole fleet for dead.",
+        ("tests/worker/test_loops.py::test_after_an_outage_nobody_is_taken_for_dead_before_all_who_live_could_say_so",),
+        POSTGRES,
     ),
     Mutant(
         "release-as-crash",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import POSTGRES, Mutant
 
 RESULTS = [
     Mutant(
@@ -31,11 +31,32 @@ RESULTS = [
     ),
     Mutant(
         "lost-connection-fails-the-write",
-        "worker/batch_writer.py",
-        'return not state.startswith("54")',
-        'return state.startswith("54")',
+        "store/reaching.py",
+        "return not state.startswith(PROGRAM_LIMIT_EXCEEDED)",
+        "return state.startswith(PROGRAM_LIMIT_EXCEEDED)",
         "A database that is away for a moment fails the steps of that moment.",
         ("tests/worker/test_committer.py::test_a_lost_connection_is_tried_again",),
+    ),
+    Mutant(
+        "read-only-fails-the-write",
+        "store/reaching.py",
+        "return state in SESSION_IS_UNFIT",
+        "return False",
+        "A server that was demoted fails the steps that are done, and its session is kept.",
+        (
+            "tests/worker/test_postgres_read_only.py"
+            "::test_a_commit_that_is_refused_by_a_read_only_session_is_sent_again_on_another_one",
+        ),
+        backend=POSTGRES,
+    ),
+    Mutant(
+        "nobody-gives-way",
+        "executor/atomic.py",
+        "if not tries % TRIES_FOR_A_LOOK and is_waited_for(db):",
+        "if False:",
+        "An atomic step and a view that cancels its run wait for each other until the lease is over.",
+        ("tests/reliability/test_postgres_cycles.py::test_the_step_gives_way_and_is_done_once",),
+        backend=POSTGRES,
     ),
 ]
 

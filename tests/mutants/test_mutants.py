@@ -11,11 +11,12 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 
+from tests.mutants import trying
 from tests.mutants.__main__ import line, main, passes
 from tests.mutants.copying import ROOT, Copy
 from tests.mutants.every import MUTANTS
 from tests.mutants.mutant import ENGINE, POSTGRES, SQLITE, DoesNotApply, Mutant
-from tests.mutants.trying import KILLED, SURVIVED, UNFIT, Run, Verdict, error_of
+from tests.mutants.trying import KILLED, SURVIVED, UNFIT, Run, Verdict, error_of, run_tests
 
 every = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 LEAST = 28
@@ -161,7 +162,48 @@ def test_neither_is_an_error_outside_of_a_test(tmp_path: Path, status: int) -> N
 def test_a_test_that_waits_in_vain_counts_where_that_was_said(tmp_path: Path, error: str, waits: bool) -> None:
     verdict = ended(tmp_path, 1, ("failure", error)).judge(a_mutant(waits=waits))
     assert verdict.kind == (KILLED if waits else UNFIT)
-    assert ended(tmp_path, None).judge(a_mutant(waits=waits)).kind == verdict.kind
+
+
+DUMP = """Timeout (0:01:00)!
+Thread 0x00007f01 (most recent call first):
+  File "/tmp/copy/django_durable/store/database.py", line 80 in rows
+  File "/tmp/copy/tests/store/{file}.py", line 90 in {name}
+  File "/usr/lib/python3/site-packages/_pytest/python.py", line 166 in pytest_pyfunc_call
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "test"),
+    [
+        (DUMP.format(file="test_waiting", name="test_no_wake_is_lost"), "store.test_waiting::test_no_wake_is_lost"),
+        (DUMP.format(file="conftest", name="connect"), ""),
+        (".....", ""),
+    ],
+    ids=["in a test", "in a fixture", "it does not say where"],
+)
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_hangs_counts_where_that_was_said_and_it_was_in_a_test(
+    tmp_path: Path, log: str, test: str, waits: bool
+) -> None:
+    """A fixture that waits has noticed nothing."""
+    verdict = Run(1, tmp_path / "no report", log, 60.0).judge(a_mutant(waits=waits))
+    assert (verdict.kind, verdict.test) == (KILLED if waits and test else UNFIT, test)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_took_too_long_and_hung_in_no_test_says_nothing(tmp_path: Path, waits: bool) -> None:
+    """Servers that do not start, or a machine that is too slow."""
+    assert ended(tmp_path, None).judge(a_mutant(waits=waits)).kind == UNFIT
+
+
+def test_a_test_that_hangs_is_ended_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "HUNG_SECONDS", 0.1)
+    file = tmp_path / "tests" / "part" / "test_slow.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("import threading\n\n\ndef test_that_waits():\n    threading.Event().wait()\n")
+    run = run_tests(Copy(tmp_path), SQLITE, ["-p", "no:django", str(file)], tmp_path / "run", 60)
+    verdict = run.judge(a_mutant(waits=True))
+    assert (verdict.kind, verdict.test) == (KILLED, "part.test_slow::test_that_waits"), run.tail
 
 
 def test_tests_that_all_pass_have_noticed_nothing(tmp_path: Path) -> None:

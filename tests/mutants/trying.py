@@ -23,7 +23,9 @@ KILLED, SURVIVED, UNFIT = "killed", "SURVIVED", "UNFIT"
 """``UNFIT``: it says nothing, since it ended neither by a test that noticed nor by tests that all passed."""
 
 SECONDS = 100.0
-"""How long a mutant's tests may take, and somewhat less than pytest gives a single one (faulthandler_timeout)."""
+"""How long a mutant's tests may take."""
+HUNG_SECONDS = 60.0
+"""How long a single one may: then pytest says where it stands, and ends."""
 BASELINE_SECONDS = 300.0
 
 NONSENSE = frozenset(
@@ -35,6 +37,10 @@ NONSENSE_OF_SQLITE = re.compile(r"syntax error|no such (column|function|table)")
 """SQLite raises OperationalError for what is a ProgrammingError elsewhere."""
 WAITED = re.compile(r"(AssertionError: )?Waited .* s for |([\w.]+\.)?TimeoutError\b")
 """What came too late for a test, or never: ``wait_until``, and the result of a thread."""
+HUNG = re.compile(
+    r'^Timeout \(.*?^  File "[^"\n]*/tests/([\w/]+)\.py", line \d+ in (test_\w+)$', re.MULTILINE | re.DOTALL
+)
+"""What faulthandler says of a test that hangs. Of a fixture it says the same, without a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,11 @@ class Run:
 
     def _judged(self, *, may_wait: bool) -> tuple[str, str, str]:
         if self.status is None:
-            return (KILLED if may_wait else UNFIT), "", f"pytest was at it for {SECONDS:g} s"
+            return UNFIT, "", f"pytest was at it for {SECONDS:g} s, and no test for {HUNG_SECONDS:g} s"
         if self.status == pytest.ExitCode.OK:
             return SURVIVED, "", ""
+        if test := self.hung_in:
+            return (KILLED, test, "") if may_wait else (UNFIT, test, "it hung, and was not said to")
         deaths = failures(self.report) if self.status == pytest.ExitCode.TESTS_FAILED else []
         if not deaths:
             return UNFIT, "", f"pytest ended with {self.status} and no test that failed: {self.tail[-500:]}"
@@ -76,6 +84,12 @@ class Run:
         if WAITED.match(message) and not may_wait:
             return UNFIT, test, f"it died waiting, and was not said to: {first}"
         return KILLED, test, ""
+
+    @property
+    def hung_in(self) -> str:
+        """The test that was under way when it had to be ended. Such a run has no report."""
+        found = HUNG.search(self.tail)
+        return f"{found[1].replace('/', '.')}::{found[2]}" if found else ""
 
 
 def failures(report: Path) -> list[tuple[str, str]]:
@@ -110,7 +124,9 @@ def try_mutant(copy: Copy, mutant: Mutant, folder: Path) -> Verdict:
 def run_tests(copy: Copy, backend: str, arguments: Sequence[str], named: Path, seconds: float) -> Run:
     """Servers of its own, on the copy's code. Files beside ``named`` take its report and what it prints."""
     report, log = named.with_suffix(".xml"), named.with_suffix(".log")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments]
+    options = ["-o", f"faulthandler_timeout={HUNG_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+    told = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", *options, *arguments]
+    command = [sys.executable, "-m", "pytest", *told]
     began = time.monotonic()
     # Under a guard: it ends with us, also when we are killed.
     with Guarded(command, env=environment(copy, backend), cwd=copy.root, log=log) as process:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -20,8 +22,11 @@ from django_redis import get_redis_connection
 from django_durable.core.ids import uuid7
 from django_durable.queues import Ready
 from django_durable.queues import redis as redis_queue
+from django_durable.queues.current import current_queue
 from django_durable.queues.redis import RedisQueue
-from tests.processes import wait_until
+from tests.acceptance.traces import wait_for_success
+from tests.app.workflows import doubling
+from tests.processes import Worker, wait_until
 from tests.servers import RedisServer
 
 PREFIX = "faults"
@@ -231,6 +236,92 @@ def test_a_pop_from_a_redis_that_does_not_answer_gives_up_and_the_database_is_as
     assert popped == []
     assert took < 2
     assert queue.gives_hints is False
+
+
+# --- refusing --------------------------------------------------------------------------------
+
+
+@contextmanager
+def cannot_save(control: Any) -> Iterator[None]:
+    """A snapshot has failed, and Redis takes nothing more that it would lose."""
+    [before] = control.config_get("dir").values()
+    folder = tempfile.mkdtemp()
+    control.config_set("dir", folder)
+    # A folder that is gone keeps root out too.
+    os.rmdir(folder)
+    control.config_set("save", "3600 1000000")
+    control.bgsave()
+    wait_until(lambda: control.info("persistence")["rdb_last_bgsave_status"] == "err", message="the snapshot to fail")
+    yield
+    control.config_set("save", "")
+    control.config_set("dir", before)
+
+
+@contextmanager
+def is_a_replica(control: Any) -> Iterator[None]:
+    """Of a primary that is away, as after a failover that this process has not heard of."""
+    with socket.socket() as nobody:
+        # Bound and not listening: nobody else gets the port.
+        nobody.bind(("127.0.0.1", 0))
+        control.replicaof("127.0.0.1", nobody.getsockname()[1])
+        yield
+        control.replicaof("NO", "ONE")
+
+
+@contextmanager
+def wants_a_password(control: Any) -> Iterator[None]:
+    """Since a moment ago; who was connected before has to connect again."""
+    control.config_set("requirepass", "secret")
+    control.client_kill_filter(_type="normal", skipme=True)
+    yield
+    control.config_set("requirepass", "")
+
+
+REFUSALS: dict[str, Callable[[Any], AbstractContextManager[None]]] = {
+    "MISCONF": cannot_save,
+    "read only replica": is_a_replica,
+    "authenticat": wants_a_password,
+}
+"""By what is said of it, whichever version says it."""
+
+
+@pytest.fixture
+def control(redis_server: RedisServer) -> Iterator[Any]:
+    """One connection, which stays."""
+    with redis_server.client().client() as control:
+        assert control.ping()
+        yield control
+        control.config_set("requirepass", "")
+        control.config_set("save", "")
+        control.replicaof("NO", "ONE")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_redis_that_refuses_costs_hints_and_no_run(
+    control: Any, hurried: None, caplog: pytest.LogCaptureFixture, said: str
+):
+    queue, durable = current_queue(), "durable:{default}:normal"
+    with REFUSALS[said](control):
+        runs = []
+        for _ in range(4):
+            wait_until(lambda: queue.gives_hints, message="the pause to be over")
+            runs.append(doubling.enqueue(4))
+        [warning] = caplog.records
+        assert said in warning.getMessage()
+        assert control.llen(durable) == 0
+        worker = Worker()
+        wait_for_success(*(run.id for run in runs))
+        worker.wait_for_log("redis is out of reach")
+        assert worker.stop() == 0
+        assert "Traceback" not in worker.log
+    wait_until(lambda: queue.gives_hints, message="the pause to be over")
+    run = doubling.enqueue(4)
+    assert control.lrange(durable, 0, -1) == [str(run.id).encode()]
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "redis is out of reach",
+        "redis is back",
+    ]
 
 
 # --- foreign data ----------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,15 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from django.core.management import call_command
 from django.db import connection
+from django.utils import timezone
 
+from django_durable.client.handle import RunHandle
 from django_durable.conf import durable_settings
-from django_durable.models import Event, JournalEntry, Run
-from tests.acceptance.traces import traces, wait_for_success
-from tests.app import branching, faults, limits, workflows
+from django_durable.models import Event, Fire, JournalEntry, Run, Schedule
+from tests.acceptance.traces import executions, traces, wait_for_success
+from tests.app import branching, enumerated, faults, limits, workflows
 from tests.app.models import Counter
 from tests.invariants import violated
 from tests.processes import Worker, wait_until
@@ -92,10 +97,16 @@ def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: Po
     for turn in range(3):
         for run in heard:
             run.send_event("knock", turn, idempotency_key=str(turn))
+    undone = enumerated.undone.enqueue()
+    cancelled, rested = (workflows.listening.enqueue() for _ in range(2))
+    # Due now, and then not for long.
+    row = {"workflow": workflows.one_step.name, "name": "behind a pooler", "expression": "0 0 1 1 *"}
+    Schedule.objects.create(**row, next_fire_at=timezone.now())
+    steer(cancelled, rested)
 
     used: list[tuple[int, int]] = []
     over = Run.objects.filter(status="succeeded")
-    every = [run.id for run in (*plain, *loops, *atomic, *heard, *queued, *family)]
+    every = [run.id for run in (*plain, *loops, *atomic, *heard, *queued, *family, rested)]
 
     def are_over() -> bool:
         used.append((sessions(postgres_server), clients(bouncer)))
@@ -112,10 +123,46 @@ def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: Po
     assert not Event.objects.filter(consumed_at=None).exists()
     for tenant in (queued[:6], queued[6:]):
         assert overlaps([run.id for run in tenant]) == []
+    assert rested.result() == ["well", None]
+    check_ends(undone, cancelled)
+    fired = wait_until(Fire.objects.first, 20, "the schedule to fire")
+    forked = plain[0].fork("plod[3]")
+    wait_for_success(fired.run_id, forked.id)
+    assert forked.result() == [0, 2, 4, 6, 8] and executions(forked.id) == {"plod[3]": 1, "plod[4]": 1}
+
     assert repeated(*every) == {}
-    assert failed() == [] and violated() == []
+    assert set(failed()) == {undone.id, cancelled.id} and violated() == []
+    prune()
+    assert set(Run.objects.values_list("pk", flat=True)) == keyed, "as long as its key is kept"
+    assert violated() == []
     assert what_the_sessions_keep(bouncer) == {("0", "0", "read committed", "read committed")}
     assert [worker.stop() for worker in workers] == [0, 0]
+
+
+def steer(cancelled: RunHandle[Any], rested: RunHandle[Any]) -> None:
+    """As people do, while these two wait for an event."""
+    waiting = Run.objects.filter(pk__in=[cancelled.id, rested.id], status="waiting")
+    wait_until(lambda: waiting.count() == 2, 20, "both to wait")
+    cancelled.cancel("not wanted")
+    rested.pause("tomorrow")
+    rested.send_event("packed", "well")
+    assert rested.refresh().status == "paused"
+    rested.resume("today")
+
+
+def check_ends(undone: RunHandle[Any], cancelled: RunHandle[Any]) -> None:
+    live = Run.objects.filter(pk__in=[undone.id, cancelled.id], finished_at=None)
+    wait_until(lambda: not live.exists(), 20, "their ends")
+    assert (undone.refresh().status, cancelled.refresh().status) == ("failed", "cancelled")
+    undos = JournalEntry.objects.filter(run_id=undone.id, kind="undo", status="succeeded").order_by("seq")
+    assert list(undos.values_list("path", flat=True)) == ["charge%undo", "reserve%undo"]
+
+
+def prune() -> None:
+    """All that is over, however young."""
+    newest = Run.objects.latest("finished_at").finished_at
+    wait_until(lambda: timezone.now() > newest + timedelta(seconds=1), 20, "the last to be old enough")
+    call_command("durable_prune", "--older-than", "1s", stdout=StringIO())
 
 
 def overlaps(run_ids: list[UUID]) -> list[Any]:
