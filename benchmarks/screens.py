@@ -17,11 +17,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from zoneinfo import ZoneInfo
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
@@ -40,8 +41,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
 }
 SILENCE = timedelta(minutes=10)
+NIGHT = 3
+"""The hour on the pictures, so that "today" is as old on each day that they are taken."""
+CITIES = (
+    "Pacific/Honolulu Pacific/Gambier America/Anchorage America/Los_Angeles America/Denver America/Chicago "
+    "America/New_York America/Halifax America/Sao_Paulo Atlantic/South_Georgia Atlantic/Cape_Verde Africa/Abidjan "
+    "Europe/London Europe/Berlin Europe/Helsinki Europe/Moscow Asia/Dubai Asia/Karachi Asia/Dhaka Asia/Bangkok "
+    "Asia/Singapore Asia/Tokyo Australia/Brisbane Pacific/Noumea Pacific/Fiji Pacific/Tongatapu Pacific/Pago_Pago"
+)
 ORDERED = "shop.order"
 """The workflow of which a run is started by hand."""
+FAILING = "shop.checkout"
 TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400}
 CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
     "stock": {
@@ -81,8 +91,8 @@ class Look:
     """The part of the page that the picture shows; empty: its beginning."""
     durable: Mapping[str, object] = field(default_factory=dict)
     """Settings that are not what they are on the other pictures."""
-    is_silent: bool = False
-    """No worker has been heard of for ten minutes."""
+    is_live: bool = True
+    """Its workers go on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.theme != "stock" and find_spec(options.theme) is None:
         print(f"there is no {options.theme} here: pip install django-{options.theme}", file=sys.stderr)
         return 1
+    os.environ["BENCH_TIME_ZONE"] = zone_of_the_night(datetime.now(UTC))
     os.environ["BENCH_THEME"] = "" if options.theme == "stock" else options.theme
     # Playwright keeps a loop in this thread, in which Django would refuse to ask the database for anything.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -111,7 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         take_all(pages_of_nothing())
         trouble(options.runs)
         take_all(pages())
+        silence()
+        take_all(pages_without_workers())
     return 0
+
+
+def zone_of_the_night(now: datetime) -> str:
+    """That of a place where it is night."""
+    return next(name for name in CITIES.split() if now.astimezone(ZoneInfo(name)).hour == NIGHT)
 
 
 def take_each(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -150,6 +168,20 @@ def trouble(runs: int) -> None:
 
     history.seed(runs, night.make_night)
     night.fall()
+
+
+def silence() -> None:
+    from benchmarks.seeding import night
+
+    night.fall_silent(SILENCE)
+
+
+def live() -> None:
+    """The workers have said something just now, and taken up what was ready."""
+    from benchmarks.seeding import history, night
+
+    history.beat()
+    night.pass_on()
 
 
 @contextmanager
@@ -203,7 +235,8 @@ def take(page: Any, look: Look, file: Path, variant: str) -> None:
     from django.conf import settings
     from django.test import override_settings
 
-    _hear(look)
+    if look.is_live:
+        live()
     with override_settings(DURABLE={**settings.DURABLE, **look.durable}):
         answer = page.goto(look.url)
         assert answer.ok, f"{look.url} was answered with {answer.status}"
@@ -216,18 +249,6 @@ def take(page: Any, look: Look, file: Path, variant: str) -> None:
         _take_beginning(page, file, TALLEST[variant])
     reduce(file)
     print(f"{file} {file.stat().st_size // 1024} kB", flush=True)
-
-
-def _hear(look: Look) -> None:
-    """Of the workers just now, or not for a while."""
-    from django.utils import timezone
-
-    from benchmarks.seeding.history import beat
-    from django_durable.models import Worker
-
-    beat()
-    if look.is_silent:
-        Worker.objects.filter(stopped_at=None).update(heartbeat_at=timezone.now() - SILENCE)
 
 
 def _take_beginning(page: Any, file: Path, tallest: int) -> None:
@@ -274,11 +295,9 @@ def pages() -> dict[str, Look]:
 
     newest, run_url, runs_url = admin.newest, admin.run_url, admin.runs_url
     [(checkout, _)], [(large, _)], [(long_named, _)] = CHECKOUTS, LARGE, LONG_NAMED
-    failed = runs_url(f"?status=failed&workflow={checkout}")
     waiting = run_url(newest("waiting", queue="shop"))
     overview, start = reverse("admin:django_durable_overview"), reverse("admin:django_durable_workflows_start")
     found = {
-        "overview-no-worker": Look(overview, is_silent=True),
         "charts": Look(overview, of=".durable-pair:has(.durable-chart)"),
         "runs": Look(runs_url()),
         "runs-failed": Look(overview, lambda page: page.click("#durable-need-failed a")),
@@ -297,7 +316,7 @@ def pages() -> dict[str, Look]:
         "run-long": Look(run_url(newest("succeeded", workflow="reports.yearly"))),
         "cancel": Look(waiting, lambda page: press(page, "Cancel")),
         "send-event": Look(waiting, lambda page: press(page, "Send an event")),
-        "resume-all": Look(failed, resume_all),
+        "resume-all": Look(overview, resume_all),
         "start": Look(f"{start}?workflow={ORDERED}", start_by_hand, durable={"ADMIN_START": True}),
     }
     named = {"schedule_changelist": "schedules", "schedule_change": "schedule", "worker_changelist": "workers"}
@@ -305,6 +324,13 @@ def pages() -> dict[str, Look]:
     others = {named.get(page.label, page.label): Look(page.url) for page in admin.others()}
     failing = Schedule.objects.filter(workflow=large).latest("pk")
     return found | others | {"schedule": Look(reverse("admin:django_durable_schedule_change", args=[failing.pk]))}
+
+
+def pages_without_workers() -> dict[str, Look]:
+    """Likewise, after they have died."""
+    from django.urls import reverse
+
+    return {"overview-no-worker": Look(reverse("admin:django_durable_overview"), is_live=False)}
 
 
 def press(page: Any, button: str) -> None:
@@ -318,11 +344,8 @@ def fold_traceback(page: Any) -> None:
 
 
 def resume_all(page: Any) -> None:
-    """To the question of the action, for all that match and not only for those on the page."""
-    page.locator("#action-toggle").check()
-    page.locator(".actions .question a").first.click()
-    page.locator("select[name=action]").first.select_option("resume_selected")
-    page.locator("button[name=index]").first.click()
+    """To the question of the button beside the workflow that fails most."""
+    press(page, f"Resume: {FAILING}")
     page.locator("input[name=reason]").fill("The payment gateway answers again.")
 
 

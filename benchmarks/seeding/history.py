@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from benchmarks import rows
 
-from .templates import CUSTOMER, DAY, KEY, WEEKS, Template, make_templates
+from .templates import CUSTOMER, DAY, HOUR, KEY, WEEKS, Template, make_templates
 from .workflows import CHARGES, CHECKOUTS, CHILDREN, IMPORTS, LARGE, LONG, LONG_NAMED, ORDERS, SENDING, SLOW, Name
 
 SEED = 5
@@ -23,6 +23,8 @@ ALL_QUEUES = ALIVE // 2
 """Of each deploy's workers so many serve every queue."""
 SLOTS = 32
 SCHEDULES, FIRES = 40, 300
+LATE, LATENESS = 3, timedelta(minutes=20)
+"""Which of the schedules is late, and by how much at least."""
 
 
 class NotEmpty(Exception):
@@ -151,7 +153,7 @@ def _all_names() -> list[Name]:
 
 
 def _schedules() -> list[Any]:
-    """Most from code; some are off, one is late, one cannot be planned."""
+    """Most from code; some are off, one is late, one has lost its time zone."""
     from django_durable.models import Schedule
 
     now, names = _now(), _all_names()
@@ -161,45 +163,60 @@ def _schedules() -> list[Any]:
             name=f"{'nightly' if number % 3 else 'hourly'} {number}",
             app_label="" if number % 5 == 0 else "shop",
             expression=f"{number} {number % 24} * * *" if number % 3 else f"{number} * * * *",
-            timezone="Europe/Berlin" if number % 2 else "UTC",
+            timezone="Mars/Olympus" if number == SCHEDULES - 1 else "Europe/Berlin" if number % 2 else "UTC",
             enabled=number % 7 != 0,
-            next_fire_at=now + timedelta(minutes=17 * number - 20),
-            last_scheduled_for=_last(now, number),
-            problem="There is no time zone Mars/Olympus." if number == SCHEDULES - 1 else "",
         )
         for number in range(SCHEDULES)
     ]
+    for number, schedule in enumerate(made):
+        _plan(schedule, now, is_late=number == LATE)
     return Schedule.objects.bulk_create(made)
 
 
-def _every(number: int) -> timedelta:
-    return timedelta(days=1) if number % 3 else timedelta(hours=1)
+def _plan(schedule: Any, now: datetime, *, is_late: bool) -> None:
+    """As a worker does that looks at it. One that is off was turned off three days ago."""
+    from django_durable.store.scheduling import plan_anew
+
+    plan_anew(schedule, now)
+    if is_late:
+        schedule.last_scheduled_for, schedule.next_fire_at = _due(schedule, now - LATENESS, 2)
+    elif not schedule.problem:
+        [schedule.last_scheduled_for] = _due(schedule, now if schedule.enabled else now - 3 * DAY, 1)
 
 
-def _last(now: datetime, number: int) -> datetime:
-    """When the schedule with this number, and an expression made from it, was due last."""
-    if number % 3:
-        now = now.replace(hour=number % 24)
-    return now.replace(minute=number, second=0, microsecond=0) - _every(number)
+def _due(schedule: Any, until: datetime, count: int) -> list[datetime]:
+    """The last instants until then."""
+    from django_durable.core.schedules.cron import fires_between
+
+    every = DAY if schedule.name.startswith("nightly") else HOUR
+    # One more, and an hour that the clocks were set back by.
+    since = until - (count + 1) * every - HOUR
+    return fires_between(schedule.expression, schedule.timezone, since, until, count + 4)[-count:]
 
 
-def _fires(schedules: Sequence[Any]) -> None:
+def _fires(schedules: Iterable[Any]) -> None:
     """Of each the last hundreds; most have started a run, which is gone by now where it is old."""
-    from django_durable.models import Fire, Run
-
-    newest = Run.objects.filter(status="succeeded").order_by("-pk").values_list("pk", flat=True)
-    Fire.objects.bulk_create(_fires_of(schedules, iter(newest[: len(schedules) * FIRES])), batch_size=2_000)
-
-
-def _fires_of(schedules: Sequence[Any], runs: Iterator[UUID]) -> Iterator[Any]:
     from django_durable.models import Fire
 
-    for turn in range(FIRES):
-        for number, schedule in enumerate(schedules):
-            at = schedule.last_scheduled_for - turn * _every(number)
-            run_id = next(runs, None) if turn % 10 else None
-            outcome = "started" if run_id else "skipped"
-            yield Fire(schedule=schedule, scheduled_for=at, fired_at=at, run_id=run_id, outcome=outcome)
+    planned = [schedule for schedule in schedules if schedule.last_scheduled_for]
+    Fire.objects.bulk_create((fire for schedule in planned for fire in _fires_of(schedule)), batch_size=2_000)
+
+
+def _fires_of(schedule: Any) -> Iterator[Any]:
+    from django_durable.models import Fire, Run
+    from django_durable.store.scheduling import FIRED, OVERLAPS
+
+    newest = Run.objects.filter(status="succeeded", workflow=schedule.workflow).order_by("-pk")
+    runs = iter(newest.values_list("pk", flat=True)[:FIRES])
+    for turn, at in enumerate(reversed(_due(schedule, schedule.last_scheduled_for, FIRES))):
+        is_skipped = turn % 10 == 5
+        yield Fire(
+            schedule=schedule,
+            scheduled_for=at,
+            fired_at=at + timedelta(milliseconds=40),
+            run_id=None if is_skipped else next(runs, None) or uuid4(),
+            outcome=OVERLAPS if is_skipped else FIRED,
+        )
 
 
 def _tally() -> None:
@@ -211,17 +228,29 @@ def _tally() -> None:
     from django_durable.store.tallying import Counted, add
 
     since = _now() - timedelta(seconds=TALLIED)
+    steps = _failing_steps(since)
     counts: Counter[Counted] = Counter()
     for run in Run.objects.filter(started_at__gte=since).iterator():
         counts[Counted(_minute(run.started_at), run.workflow, run.queue, "started")] += 1
         if run.finished_at is not None:
             minute, took = _minute(run.finished_at), (run.finished_at - run.started_at).total_seconds()
             counts[Counted(minute, run.workflow, run.queue, run.status, bucket_of(took))] += 1
-            if run.status == "failed":
-                counts[Counted(minute, run.workflow, run.queue, "failed", step="charge")] += 1
+            if step := steps.get(run.pk):
+                counts[Counted(minute, run.workflow, run.queue, "failed", step=step)] += 1
     some = iter(counts.items())
     while batch := dict(islice(some, 5_000)):
         add(Database(), batch)
+
+
+def _failing_steps(since: datetime) -> dict[UUID, str | None]:
+    """In which step each run failed, as a worker reads it from the run's error."""
+    from django_durable.core.journal.outcomes import Failed
+    from django_durable.core.payloads.codec import decode
+    from django_durable.models import Payload
+    from django_durable.worker.tallies import failing_step
+
+    errors = Payload.objects.filter(kind="error", run__status="failed", run__started_at__gte=since)
+    return {run_id: failing_step(Failed(decode(data))) for run_id, data in errors.values_list("run_id", "data")}
 
 
 def _minute(at: datetime) -> datetime:

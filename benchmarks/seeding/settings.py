@@ -11,7 +11,7 @@ ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "benchmarks.seeding.urls"
 STATIC_URL = "static/"
 USE_TZ = True
-TIME_ZONE = "UTC"
+TIME_ZONE = os.environ.get("BENCH_TIME_ZONE", "UTC")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     *([THEME] if THEME else []),

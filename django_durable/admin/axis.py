@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 GAPS_MOST = 24
@@ -110,6 +112,11 @@ class Axis:
         self.gaps = [Gap(self._x(start), self._x(end) - self._x(start), spelled(end - start)) for start, end in gaps]
         self.ticks = self._ticks(gaps, total, length)
 
+    @property
+    def untold(self) -> list[str]:
+        """How long the gaps were, from left to right, where one of them has no room to tell it."""
+        return [] if all(gap.is_roomy for gap in self.gaps) else [gap.label for gap in self.gaps]
+
     def at(self, when: datetime) -> float:
         """Where the instant is, from 0 to 100."""
         return self._x(self._seconds(when))
@@ -143,19 +150,37 @@ class Axis:
         return idle
 
     def _ticks(self, gaps: Sequence[tuple[float, float]], total: float, length: float) -> list[Tick]:
-        """Before and after a gap they count from its end: what is in between is drawn to scale."""
+        """Before and after a gap they count from its end: what is in between is drawn to scale.
+
+        Where there is no room for the end of a gap nothing counts from it; for that of the last gap room is made.
+        """
         step = next((step for step in _NICE if step >= length / TICKS_WANTED), _NICE[-1])
-        ticks: list[Tick] = []
         starts, ends = [0.0, *(end for _, end in gaps)], [*(start for start, _ in gaps), total]
-        for start, end in zip(starts, ends, strict=True):
-            for number in range(int((end - start) / step) + 1):
-                seconds = start + number * step
-                text = spelled(number * step) if number else spelled(seconds) if seconds else "0"
-                x = self._x(seconds)
-                tick = Tick(x, f"+{text}" if start and number else text)
-                if not ticks or tick.left >= ticks[-1].right + CHARACTER:
-                    ticks.append(tick)
+        *pieces, (base, *others) = [self._piece(start, end, step) for start, end in zip(starts, ends, strict=True)]
+        ticks: list[Tick] = []
+        for first, *following in pieces:
+            if _add(ticks, first, base.left - CHARACTER):
+                for tick in following:
+                    _add(ticks, tick, base.left - CHARACTER)
+        ticks.append(base)
+        for tick in others:
+            _add(ticks, tick)
         return ticks
+
+    def _piece(self, start: float, end: float, step: float) -> list[Tick]:
+        """Those between two gaps, the end of the first one before all that count from it."""
+        moments = [start + number * step for number in range(int((end - start) / step) + 1)]
+        plus = "+" if start else ""
+        texts = [spelled(start) if start else "0", *(plus + spelled(moment - start) for moment in moments[1:])]
+        return [Tick(self._x(moment), text) for moment, text in zip(moments, texts, strict=True)]
+
+
+def _add(ticks: list[Tick], tick: Tick, until: float = inf) -> bool:
+    """Where it has room after the others and ends by then; whether it has."""
+    has_room = tick.right <= until and (not ticks or tick.left >= ticks[-1].right + CHARACTER)
+    if has_room:
+        ticks.append(tick)
+    return has_room
 
 
 def _short(idle: list[tuple[float, float]], total: float) -> tuple[list[tuple[float, float]], float]:
@@ -180,7 +205,7 @@ def spelled(seconds: float) -> str:
     if seconds < 1:
         return gettext("%d ms") % round(seconds * 1_000)
     if seconds < _MIN:
-        return f"{seconds:.3g} {gettext('s')}"
+        return f"{number_format(f'{seconds:.3g}')} {gettext('s')}"
     units = ((_D, gettext("d")), (_H, gettext("h")), (_MIN, gettext("min")), (_S, gettext("s")))
     whole = round(seconds)
     parts: list[str] = []

@@ -126,7 +126,7 @@ def length(seconds: float) -> str:
     if seconds < 1:
         return gettext("%d ms") % round(seconds * 1000)
     if seconds < 60:
-        return f"{seconds:.1f} {gettext('s')}"
+        return f"{number_format(f'{seconds:.1f}')} {gettext('s')}"
     whole = int(seconds)
     for size, unit, part, part_unit in (
         (86_400, gettext("d"), 3_600, gettext("h")),

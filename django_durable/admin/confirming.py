@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
+from ..core.journal.states import Status
 from ..models import Run
 from ..models.run import STATUS_LABELS
 from . import cells
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 RUNS_NAMED = 20
+ENDS_AS_IT_IS = _("A blocked run that was asked to stop before ends as it is: effects that it has not undone stay.")
 
 
 class Asked(Protocol):
@@ -58,7 +60,7 @@ def ask(model_admin: Any, request: HttpRequest, question: Question) -> TemplateR
     context = {
         "question": question,
         "form": question.form,
-        "consequence": question.verb.consequence,
+        "consequence": consequence_of(question.verb, question.runs),
         "hidden": {**question.hidden, **mark_of(question.verb)}.items(),
         "back": question.back,
         "submit": _("Yes, do it"),
@@ -72,6 +74,12 @@ def ask(model_admin: Any, request: HttpRequest, question: Question) -> TemplateR
     }
     title = question.verb.question % {"count": len(question.runs)}
     return page(model_admin, request, "admin/django_durable/run/confirm.html", title, context)
+
+
+def consequence_of(verb: Asked, runs: Iterable[Run] | None = None) -> str:
+    """``runs`` are all that it is asked about; None where nobody knows them all."""
+    is_asked_again = runs is None or any(run.status == Status.BLOCKED and run.cancel_requested_at for run in runs)
+    return f"{verb.consequence} {ENDS_AS_IT_IS}" if verb.name == "cancel" and is_asked_again else str(verb.consequence)
 
 
 def named(run: Run) -> dict[str, Any]:

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import LIMIT_MOST
-from ..client.schedules import late, needing_somebody
+from ..client.schedules import failing, late, needing_somebody
 from ..core import clock
-from ..core.journal.states import Status
-from ..models import Fire, Run, Worker
+from ..models import Worker
 from ..models.run import STATUS_LABELS
 from ..store.database import Database
 from ..workflows.registry import workflows
 from .finding import ATTENTION, WINDOWS, Chosen, id_of, moment_of, since_of
-from .schedule_standing import FAILURES, RECENT
 from .text import cut, visible
 from .troubles import LABELS, REASON_LABELS
 
@@ -177,17 +174,9 @@ class ScheduleFilter(admin.SimpleListFilter):
             case "broken":
                 found = queryset.filter(~Q(problem=""), enabled=True)
             case "failing":
-                found = queryset.alias(ended=_ended()).filter(ended__in=FAILURES)
+                found = queryset.filter(failing())
             case "enabled" | "disabled":
                 found = queryset.filter(enabled=value == "enabled")
             case _:
                 found = queryset.none()
         return found
-
-
-def _ended() -> Coalesce:
-    """How the last of a schedule's latest runs that tell anything ended: see ``schedule_standing.Standing``."""
-    fires = Fire.objects.filter(schedule=OuterRef(OuterRef("pk")), run_id__isnull=False).order_by("-scheduled_for")
-    newest = [Subquery(fires.values("run_id")[n : n + 1]) for n in range(RECENT)]
-    told = Run.objects.filter(status__in=[*FAILURES, Status.SUCCEEDED]).values("status")
-    return Coalesce(*(Subquery(told.filter(pk=run_id)) for run_id in newest))

@@ -21,7 +21,7 @@ from ..models.run import IS_AWAITED
 from ..store.database import Database
 from ..store.looking import Fitting, Look, fitting, has_more
 from . import search, troubles
-from .troubles import LAPSED, OVERDUE, STILL, TODAY, UNSERVED, Moment
+from .troubles import FAILED_LATELY, LAPSED, OVERDUE, STILL, UNSERVED, Moment
 
 LOOKED_AT = 100_000
 WINDOW = 20_000
@@ -187,10 +187,10 @@ def _looks(runs: QuerySet[Run], chosen: Chosen, at: Moment | None) -> list[Look]
 
 def _looks_at(runs: QuerySet[Run], kind: str, chosen: Chosen, at: Moment | None) -> list[Look]:
     """At those of a status or of another kind."""
-    if kind in _HELD or kind == TODAY:
+    if kind in _HELD or kind in FAILED_LATELY:
         return [
             Look(_in_index(runs.filter(held), order, chosen), LOOKED_AT, is_newest_first=order[-1] == "-pk")
-            for held, order in _HELD[Status.FAILED if kind == TODAY else kind]
+            for held, order in _HELD[Status.FAILED if kind in FAILED_LATELY else kind]
         ]
     assert at is not None  # noqa: S101  (for the type checker)
     if kind in (LAPSED, STILL):
@@ -208,7 +208,7 @@ def _in_index(runs: QuerySet[Run], order: tuple[Any, ...], chosen: Chosen) -> Qu
 
 def _are_momentary(kinds: Sequence[str]) -> bool:
     """Whether it takes more than a run's columns to tell whether it is one of these."""
-    return not set(kinds) <= {*Status, TODAY}
+    return not set(kinds) <= {*Status, *FAILED_LATELY}
 
 
 def _kinds(kinds: Sequence[str], at: Moment | None) -> list[str]:
@@ -223,7 +223,7 @@ def _any_of(kinds: Sequence[str], at: Moment | None) -> Q:
         if kind in set(Status):
             found |= Q(status=kind)
         else:
-            found |= troubles.meets(kind, at) if at else troubles.failed_today()
+            found |= troubles.meets(kind, at) if at else troubles.failed_lately(kind)
     return found
 
 
@@ -276,7 +276,7 @@ def _parts(runs: QuerySet[Run], chosen: Chosen) -> list[QuerySet[Run]]:
     runs = runs.filter(chosen.range)
     if chosen.term:
         found = search.ways(runs, chosen.term)
-    elif chosen.status in STOPPED or chosen.kinds == (TODAY,):
+    elif chosen.status in STOPPED or (chosen.kinds and FAILED_LATELY.issuperset(chosen.kinds)):
         found = [runs.filter(status=chosen.status or Status.FAILED)]
     else:
         found = [runs]

@@ -7,7 +7,9 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotAllowed, HttpResponseRedirect
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from ..client import holding
 from ..conf import durable_settings
@@ -27,6 +29,7 @@ from .verbs import write_down
 
 HOLD = "hold_queue"
 """The permission, for queues and workflows."""
+REASON_SHOWN = 200
 FORM = "admin/django_durable/workflows/hold.html"
 ACTS = {
     ("hold", Hold.QUEUE): holding.hold_queue,
@@ -49,6 +52,20 @@ def button(request: HttpRequest, kind: str, name: str, *, is_held: bool, back: s
         "back": back,
         "label": label,
         "title": f"{label}: {visible(name)}",
+    }
+
+
+def line_of(held: Hold) -> dict[str, str]:
+    """What is held, as one line: by whom and since when."""
+    label = pgettext("queue", "held") if held.kind == Hold.QUEUE else pgettext("workflow", "held")
+    since = cells.moment(held.since)
+    by = format_html(_("by {}, since {}"), cells.name(held.actor), since) if held.actor else ""
+    return {
+        "pill": cells.pill("held", label),
+        "kind": held.get_kind_display(),
+        "name": cells.name(held.name),
+        "told": by or format_html(_("since {}"), since),
+        "reason": cut(visible(held.reason), REASON_SHOWN),
     }
 
 

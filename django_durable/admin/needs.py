@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 NAMED, COUNTED = 5, 100
 """Rows that a line names, and counts."""
 
-Link = tuple[str, str]
-"""Label and address."""
-
 
 @dataclass(frozen=True)
 class Button:
@@ -49,6 +46,14 @@ class Button:
     hidden: Mapping[str, str]
     label: StrOrPromise
     title: str
+
+
+class Named(NamedTuple):
+    """Some of those of a line: what they are called, where they are, and what resumes them alone."""
+
+    label: str
+    url: str
+    button: Button | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Need:
     what: str
     url: str
     hint: StrOrPromise = ""
-    named: list[Link] = field(default_factory=list)
+    named: list[Named] = field(default_factory=list)
     button: Button | None = None
 
 
@@ -96,7 +101,7 @@ def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[N
             url=url,
             hint=_("Each says on its page what has to be mended, and goes on when it is resumed."),
             named=[
-                (
+                Named(
                     f"{REASON_LABELS.get(reason, visible(reason))}: {cells.bounded(each)}",
                     runs_url(request, status="blocked", reason=reason),
                 )
@@ -116,20 +121,23 @@ def _failed(request: HttpRequest, failed: Bounded, midnight: datetime) -> Iterat
             what=what,
             url=url,
             hint=_("When the cause is mended, resume them: they go on from the step that failed."),
-            named=[
-                (_failures(name, count, steps), runs_url(request, trouble=TODAY, workflow=name))
-                for name, count, steps in failing_since(midnight)[:NAMED]
-            ],
+            named=[_failing(request, *each) for each in failing_since(midnight)[:NAMED]],
             button=_resume(request, url, f"{number} {what}"),
         )
     elif failed.is_more:
         yield _perhaps("failed", _("Runs may have failed today"), url)
 
 
-def _failures(workflow: str, count: int, steps: Mapping[str, int]) -> str:
+def _failing(request: HttpRequest, workflow: str, count: int, steps: Mapping[str, int]) -> Named:
     """Not as so many runs: one that was resumed and failed again is counted twice."""
     failures = ngettext("%(workflow)s: %(count)s failure", "%(workflow)s: %(count)s failures", count)
     text = failures % {"workflow": visible(workflow), "count": cells.grouped(count)}
+    url = runs_url(request, trouble=TODAY, workflow=workflow)
+    return Named(_with_worst(text, steps), url, _resume(request, url, text))
+
+
+def _with_worst(text: str, steps: Mapping[str, int]) -> str:
+    """And the step in which they fail most."""
     if not steps:
         return text
     step = min(steps, key=lambda name: (-steps[name], name))
@@ -159,7 +167,10 @@ def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator
             url=runs_url(request, trouble=UNSERVED),
             hint=_("Start a worker with manage.py durable_worker --queues and their names."),
             named=[
-                (f"{visible(name)}: {cells.bounded(unserved[name])}", runs_url(request, trouble=UNSERVED, queue=name))
+                Named(
+                    f"{visible(name)}: {cells.bounded(unserved[name])}",
+                    runs_url(request, trouble=UNSERVED, queue=name),
+                )
                 for name in waiting[:NAMED]
             ],
         )  # fmt: skip
@@ -183,7 +194,7 @@ def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
             ),
             url=runs_url(request, trouble=LAPSED),
             hint=_("A worker that lives takes such runs up within %d seconds.") % reap_grace(),
-            named=[(_label(run.workflow, run.pk), named(run.pk)) for run in lapsed[:NAMED]],
+            named=[Named(_label(run.workflow, run.pk), named(run.pk)) for run in lapsed[:NAMED]],
         )
     if still:
         yield Need(
@@ -196,7 +207,7 @@ def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
             ),
             url=runs_url(request, trouble=STILL),
             hint=_("A step may hang: a timeout ends such attempts."),
-            named=[(_label(run.workflow, run.pk), named(run.pk)) for run in still[:NAMED]],
+            named=[Named(_label(run.workflow, run.pk), named(run.pk)) for run in still[:NAMED]],
         )
 
 
@@ -222,7 +233,7 @@ def _overdue(request: HttpRequest, overdue: Mapping[Status, Bounded]) -> Iterato
             url=url,
             hint=_("They have been for more than %d seconds. Each live worker looks for such runs every second.")
             % DUE_GRACE,
-            named=[(f"{STATUS_LABELS[s]}: {cells.bounded(overdue[s])}", link) for s, link in links.items()],
+            named=[Named(f"{STATUS_LABELS[s]}: {cells.bounded(overdue[s])}", link) for s, link in links.items()],
         )
     elif count.is_more:
         yield _perhaps("overdue", _("Runs may be due that were not woken"), url)
@@ -235,10 +246,12 @@ def _late_schedules(request: HttpRequest, now: datetime) -> Iterator[Need]:
         yield Need(
             id="schedules",
             count=_counted(found),
-            what=ngettext("schedule is late or cannot fire", "schedules are late or cannot fire", len(found)),
+            what=ngettext(
+                "schedule is late, failing or cannot fire", "schedules are late, failing or cannot fire", len(found)
+            ),
             url=address_of(request, "django_durable_schedule_changelist") + f"?status={ATTENTION}",
-            hint=_("Each says on its page what keeps it."),
-            named=[(visible(f"{one.workflow}: {one.name}"), named(one.pk)) for one in found[:NAMED]],
+            hint=_("Each says on its page what is wrong with it."),
+            named=[Named(visible(f"{one.workflow}: {one.name}"), named(one.pk)) for one in found[:NAMED]],
         )
 
 

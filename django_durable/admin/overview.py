@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ..client.holding import held_by, holds
-from ..client.listing import heard_of_since
+from ..client.listing import heard_of_since, last_heard_of
 from ..client.standing import Bounded, QueueStanding, Standing, standing
 from ..client.statistics import EVENTS, Bucket, Counts, by_queue, series
 from ..core import clock
@@ -28,7 +28,7 @@ from . import cells
 from .chart import chart
 from .confirming import page
 from .fragments import ago, fragment
-from .holding import HOLD, button
+from .holding import HOLD, button, line_of
 from .needs import needs_of, runs_url
 from .permissions import may, may_look
 from .tabs import address_of
@@ -39,7 +39,7 @@ EVERY, CHARTS_EVERY = 5, 30
 RECENT = timedelta(minutes=5)
 SILENT_SHOWN = timedelta(hours=1)
 """So long a worker that died is told of: a day of deployments leaves dozens."""
-QUEUES_SHOWN, WORKERS_SHOWN = 100, 100
+QUEUES_SHOWN, WORKERS_SHOWN, HOLDS_SHOWN = 100, 100, 10
 VERSION_SHOWN = 20
 TEMPLATES = "admin/django_durable/overview"
 
@@ -136,16 +136,19 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     # Where nobody is alive at all one sentence says so, and not one for each queue.
     unserved = {name: queue.ready for name, queue in stands.queues.items() if alive and name not in served}
     recent = by_queue(RECENT)
-    names = sorted({*stands.queues, *served, *recent, *held, *(each.options.queue for each in workflows().values())})
+    names = {*stands.queues, *served, *recent, *held, *(each.options.queue for each in workflows().values())}
     return {
         "is_dead": not alive,
-        "last_heard": _last_heard(heard, stands.now) if may_look(request, "worker") else "",
+        "last_heard": _last_heard(stands.now) if not alive and may_look(request, "worker") else "",
         "needs": needs_of(request, stands, unserved, midnight),
+        "holds": [line_of(hold) for hold in found[:HOLDS_SHOWN]],
+        "holds_are_cut": len(found) > HOLDS_SHOWN,
+        "workflows_url": address_of(request, "django_durable_workflows"),
         "queues": [
             _queue_row(
                 request, name, stands, recent.get(name, Counts()), held.get(name), is_served=name in served or not alive
             )
-            for name in names[:QUEUES_SHOWN]
+            for name in _in_sight(names, stands, recent, held)
         ],
         "may_hold": may(request, HOLD),
         "queues_are_cut": len(names) > QUEUES_SHOWN,
@@ -156,11 +159,27 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _last_heard(heard: Sequence[Worker], now: datetime) -> str:
-    """Of a worker that is silent; those that stopped in order are told of nowhere but in their list."""
-    if not heard:
+def _last_heard(now: datetime) -> str:
+    """Of whoever that was, whenever: without a worker one asks since when there is none, and whether it was stopped."""
+    if (worker := last_heard_of()) is None:
         return ""
-    return format_html(_("{} was heard of last, {} ago."), cells.name(str(heard[0])), ago(heard[0].heartbeat_at, now))
+    if worker.stopped_at is None:
+        return format_html(_("{} was heard of last, {} ago."), cells.name(str(worker)), ago(worker.heartbeat_at, now))
+    stopped = ago(worker.stopped_at, now)
+    return format_html(_("{} was heard of last: it stopped {} ago."), cells.name(str(worker)), stopped)
+
+
+def _in_sight(
+    names: Iterable[str], stands: Standing, recent: Mapping[str, Counts], held: Mapping[str, Hold]
+) -> list[str]:
+    """By name; of too many those that would be missed."""
+
+    def place(name: str) -> tuple[bool, bool, bool, str]:
+        queue = stands.queues.get(name, QueueStanding())
+        is_failing, is_ready = recent.get(name, Counts()).failed > 0, bool(queue.ready + queue.suspect)
+        return name not in held, not is_failing, not is_ready, name
+
+    return sorted(sorted(names, key=place)[:QUEUES_SHOWN])
 
 
 def _queue_row(

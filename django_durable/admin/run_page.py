@@ -161,7 +161,7 @@ def _whole(
     """What a page of the whole run shows beside its timeline, what was read with it, and when events were sent."""
     payloads, tags, numbered = _payloads(run, beside, may_see)
     events, sent = events_of(run, addresses, with_payloads=may_see)
-    failure = PayloadKind.ERROR if PayloadKind.ERROR in payloads else PayloadKind.RETRY
+    failure = PayloadKind.ERROR if PayloadKind.ERROR in payloads or run.status not in LIVE else PayloadKind.RETRY
     context = {
         "progress": _progress(run, payloads.get(PayloadKind.PROGRESS)),
         "annotations": shown_notes(run, payloads.get(PayloadKind.NOTES), addresses.of(PayloadKind.NOTES)),
@@ -258,7 +258,8 @@ def _buttons(request: HttpRequest, run: Run) -> list[dict[str, Any]]:
         ("resume", RESUME.label, RESUME.permission, run.status in RESUMABLE or is_pausing),
         ("rerun", RERUN.label, RERUN.permission, True),
         ("fork", _("Fork"), RERUN.permission, run.claims > 0),
-        ("cancel", CANCEL.label, CANCEL.permission, is_going_on),
+        # One that is blocked although it was asked to stop is asked once more, and ends as it is.
+        ("cancel", CANCEL.label, CANCEL.permission, is_going_on or run.status == Status.BLOCKED),
     ]
     return [
         {"url": f"admin:django_durable_run_{verb}", "label": label, "verb": verb}

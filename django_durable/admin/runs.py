@@ -14,9 +14,11 @@ from django.http import HttpRequest
 from django.urls import URLPattern
 from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..core import clock
+from ..core.journal.states import Status
 from ..models import Run
 from . import cells, finding, overview, run_page, search, steering, whole_value, workflows
 from .actions import cancel_selected, export_selected, pause_selected, rerun_selected, resume_selected
@@ -37,7 +39,7 @@ from .permissions import may
 from .steered import SteeredAdmin
 from .text import visible
 
-TAGS_SHOWN, TAG_CHARACTERS = 3, 24
+TAGS_SHOWN, TAG_CHARACTERS = 3, 16
 
 
 class FoundPaginator(CappedPaginator):
@@ -117,7 +119,8 @@ class RunAdmin(SteeredAdmin):
         *("state", "workflow_name", "short_id", "step", "progress", "started", "took"),
         *("tries", "queue_name", "worker", "tags"),
     ]
-    list_display_links = ["workflow_name", "short_id"]
+    # Not the id: a click on it selects all of it.
+    list_display_links = ["workflow_name"]
     list_filter = [
         *(StatusFilter, TroubleFilter, ReasonFilter, CreatedFilter, UntilFilter, WorkflowFilter, QueueFilter),
         ParentFilter,
@@ -162,7 +165,14 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("run"))
     def short_id(self, run: Run) -> str:
-        return format_html('<code title="{}">{}</code>', run.pk, cells.short_id(run.pk))
+        """Seen by its end, and copied as a whole, which is what the search takes."""
+        whole, end = str(run.pk), cells.short_id(run.pk)
+        return format_html(
+            '<code class="durable-whole-id" title="{}"><span class="durable-id-rest">{}</span>{}</code>',
+            whole,
+            whole.removesuffix(end),
+            end,
+        )
 
     @admin.display(description=_("queue"))
     def queue_name(self, run: Run) -> str:
@@ -186,7 +196,12 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("started"))
     def started(self, run: Run) -> str:
-        return cells.relative(run.started_at, clock.utcnow())
+        """Of what has not, since when it could, or when it is to."""
+        now = clock.utcnow()
+        if run.started_at is None and run.status == Status.QUEUED:
+            return format_html(gettext("queued {}"), cells.relative(run.queued_at, now))
+        is_to_come = run.started_at is None and run.status == Status.SCHEDULED
+        return cells.relative(run.wake_at if is_to_come else run.started_at, now)
 
     @admin.display(description=_("duration"))
     def took(self, run: Run) -> str:

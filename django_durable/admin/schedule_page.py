@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext, pgettext_lazy
@@ -104,7 +105,7 @@ def _facts(schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
         (_("Zone"), cells.name(schedule.timezone)),
         (_("Overlap"), schedule.get_overlap_display()),
         (_("Catch-up"), schedule.get_catch_up_display()),
-        (_("Jitter"), f"{schedule.jitter:g} s"),
+        (_("Jitter"), f"{number_format(f'{schedule.jitter:g}')} {gettext('s')}"),
         (_("Belongs to"), belongs_to),
         (_("Last"), cells.moment(schedule.last_scheduled_for)),
     ]

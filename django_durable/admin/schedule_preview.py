@@ -47,6 +47,11 @@ class Preview:
     instants: Sequence[Instant] = field(default_factory=list)
     complaint: str = ""
 
+    @property
+    def is_utc(self) -> bool:
+        """Whether UTC would tell the same once more."""
+        return self.zone in ("UTC", "Etc/UTC")
+
 
 def preview(model_admin: Any, request: HttpRequest) -> HttpResponse:
     """The fragment that a form shows while somebody types."""

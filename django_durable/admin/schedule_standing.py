@@ -12,16 +12,13 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from ..client.schedules import late
+from ..client.schedules import FAILURES, JUDGED_BY, late
 from ..core.journal.states import Status
 from ..models import Fire, Run, Schedule
 from ..store.database import Database
 from . import cells
 
-RECENT = 5
-"""Runs by which a schedule is judged: the latest."""
 SHOWN = ("status", "phase", "cancel_requested_at", "pause_requested_at")
-FAILURES = frozenset({Status.FAILED, Status.BLOCKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Standing:
 def standing_of(schedules: Iterable[Schedule], now: datetime) -> dict[int, Standing]:
     """By their keys, in two queries however many they are: for each a few steps in the index of its fires."""
     fires = Fire.objects.filter(schedule=OuterRef("pk"), run_id__isnull=False).order_by("-scheduled_for")
-    newest = [Subquery(fires.values("run_id")[n : n + 1]) for n in range(RECENT)]
+    newest = [Subquery(fires.values("run_id")[n : n + 1]) for n in range(JUDGED_BY)]
     is_late = Case(When(Q(enabled=True) & late(now), then=Value(True)), default=Value(False))
     asked = Schedule.objects.using(Database().alias).filter(pk__in=[schedule.pk for schedule in schedules])
     rows = [(pk, is_late, ids) for pk, is_late, *ids in asked.values_list("pk", is_late, *newest)]

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from ..core.journal.states import LIVE, EntryStatus, Kind
-from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunLocked, RunNotFound
+from ..exceptions import CannotFork, IllegalTransition, PayloadError, RunLocked, RunNotFound, TooManyEvents
 from ..models import Audit, JournalEntry, Run
 from ..store.database import Database
 from ..store.locking import brief_lock, locked
@@ -122,7 +122,7 @@ def _send(form: EventForm, run: Run, request: HttpRequest) -> bool:
         )
     except PayloadError as error:
         form.add_error("payload", told(error))
-    except RunLocked as error:
+    except (RunLocked, TooManyEvents) as error:
         form.add_error(None, told(error))
     except IllegalTransition:
         form.add_error(None, str(_("The run is over: it takes no events.")))

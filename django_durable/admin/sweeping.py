@@ -23,7 +23,7 @@ from ..exceptions import RunLocked
 from ..models import Run
 from ..models.run import STATUS_LABELS
 from . import cells
-from .confirming import Asked, named, page
+from .confirming import Asked, consequence_of, named, page
 from .finding import Chosen, Found, find, frozen, moment_of, walk
 from .forms import SweepForm
 from .look_only import CappedPaginator
@@ -181,7 +181,7 @@ def _page(
         hidden[NAMES] = ",".join(one.hex for one in names)
     context = {
         "form": form,
-        "consequence": verb.consequence,
+        "consequence": consequence_of(verb),
         "chosen": list(described(chosen)),
         "hidden": hidden.items(),
         "target": target_of(request, chosen),

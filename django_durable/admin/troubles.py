@@ -28,9 +28,11 @@ from ..store.sql import troubles as sql
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-TODAY, LAPSED, STILL, OVERDUE, UNSERVED = "today", "lapsed", "still", sql.OVERDUE, sql.UNSERVED
+TODAY, DAY, LAPSED, STILL, OVERDUE, UNSERVED = "today", "day", "lapsed", "still", sql.OVERDUE, sql.UNSERVED
+FAILED_LATELY = frozenset({TODAY, DAY})
 LABELS: dict[str, StrOrPromise] = {
     TODAY: _("failed today"),
+    DAY: _("failed in the last day"),
     UNSERVED: _("no worker serves its queue"),
     LAPSED: _("has lost its worker"),
     STILL: _("nothing journaled for an hour"),
@@ -87,9 +89,11 @@ def _served(db: Database) -> frozenset[str]:
 # --- what each of a kind meets -------------------------------------------------------------------
 
 
-def failed_today() -> Q:
-    midnight = localtime(clock.utcnow()).replace(hour=0, minute=0, second=0, microsecond=0)
-    return Q(status=Status.FAILED, finished_at__gte=midnight)
+def failed_lately(kind: str) -> Q:
+    """Since midnight in the zone of the site, or in the last 24 hours."""
+    now = localtime(clock.utcnow())
+    since = now - timedelta(days=1) if kind == DAY else now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return Q(status=Status.FAILED, finished_at__gte=since)
 
 
 def meets(kind: str, at: Moment) -> Q:

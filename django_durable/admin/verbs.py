@@ -97,7 +97,8 @@ def write_down(user: AbstractBaseUser, rows: Sequence[Model], label: StrOrPromis
 
 
 def send_event(run: Run, *, name: str, payload: Any, key: str, user: AbstractBaseUser, reason: str) -> None:
-    """Send it, with an audit entry. Raises IllegalTransition, InvalidName, PayloadError."""
+    """Send it, with an audit entry. Raises IllegalTransition, InvalidName, PayloadError,
+    TooManyEvents."""
     db = Database()
     with db.transaction():
         verbs.send_event(run.pk, name, payload, key, reason=reason, actor=user.get_username())
@@ -137,7 +138,7 @@ PAUSE = RunVerb(
     label=_("Pause"),
     question=ngettext_lazy("Pause this run?", "Pause these %(count)d runs?", "count"),
     consequence=_(
-        "It rests until somebody resumes it: at once, or when its step is over. "
+        "A run rests until somebody resumes it: at once, or when its step is over. "
         "Its times and deadline go on meanwhile, and its child runs."
     ),
     done=ngettext_lazy("%(count)d run was asked to pause.", "%(count)d runs were asked to pause.", "count"),
@@ -152,7 +153,7 @@ RESUME = RunVerb(
     label=_("Resume"),
     question=ngettext_lazy("Resume this run?", "Resume these %(count)d runs?", "count"),
     consequence=_(
-        "It goes on from its journal: what succeeded is not done again, what failed gets all of its attempts anew. "
+        "A run goes on from its journal: what succeeded is not done again, what failed gets all of its attempts anew. "
         "A child run whose parent has already seen it fail stays as it is."
     ),
     done=ngettext_lazy("%(count)d run goes on.", "%(count)d runs go on.", "count"),

@@ -224,7 +224,8 @@ class _Drawing:
         if node.is_scope:
             return self._bars("scope", node.start, node.end)
         row = node.entry or {}
-        what = "undo" if node.kind == Kind.UNDO else node.status
+        is_undone = node.kind == Kind.UNDO and node.status != EntryStatus.FAILED
+        what = "undo" if is_undone else node.status
         if node.is_work:
             return self._bars(what, node.start, node.end)
         bars = self._bars("wait", node.start, node.end)

@@ -15,6 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path
 from django.utils.formats import number_format
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
@@ -39,6 +40,7 @@ from .holding import button
 from .needs import runs_url
 from .permissions import may_look
 from .text import cut, visible
+from .troubles import DAY as LAST_DAY
 
 DAY = timedelta(days=1)
 SHOWN, QUEUES_SHOWN, VERSIONS_SHOWN = 500, 100, 3
@@ -225,15 +227,23 @@ def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts
     counts = next((day[name] for name in line.names if name in day), None)
     if counts is None:
         return {"has_run": False}
+
+    def linked(count: int, **filters: str) -> str:
+        if not count:
+            return cells.grouped(count)
+        return format_html(
+            '<a href="{}">{}</a>', runs_url(request, workflow=line.name, **filters), cells.grouped(count)
+        )
+
     through = counts.succeeded + counts.failed
     step = counts.failing_step
     return {
         "has_run": True,
-        "started": cells.grouped(counts.started),
-        "succeeded": cells.grouped(counts.succeeded),
-        "cancelled": cells.grouped(counts.cancelled) if counts.cancelled else "",
-        "failed": cells.grouped(counts.failed),
-        "failed_url": runs_url(request, workflow=line.name, status=Status.FAILED) if counts.failed else "",
+        "started": linked(counts.started, created="1d"),
+        "succeeded": linked(counts.succeeded, status=Status.SUCCEEDED, created="1d"),
+        "cancelled": linked(counts.cancelled, status=Status.CANCELLED, created="1d") if counts.cancelled else "",
+        "failed": linked(counts.failed, trouble=LAST_DAY),
+        "is_failing": bool(counts.failed),
         "failing": f"{number_format(100 * counts.failed / through, decimal_pos=1)} %" if through else "",
         "p50": _took(counts.p50),
         "p95": _took(counts.p95),

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left, Length
 
 from ..conf import durable_settings
-from ..core.journal.states import Status
+from ..core.journal.states import LIVE, PayloadKind, Status
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
 from ..models.run import IS_QUEUED, RunQuerySet
 from ..store.database import Database
@@ -92,7 +91,7 @@ def view(run: Run) -> RunView:
     return RunView(
         run=run,
         tags=list(Tag.objects.using(alias).filter(run_id=run.pk).order_by("name").values_list("name", flat=True)),
-        payloads=_payloads(alias, run.pk),
+        payloads=_payloads(alias, run),
         entries=_entries(journal),
         entry_count=journal.count(),
         events=list(events.defer("payload")[:ENTRIES_MOST]),
@@ -106,8 +105,11 @@ def _runs() -> RunQuerySet:
     return runs
 
 
-def _payloads(alias: str, run_id: UUID) -> dict[str, Excerpt]:
-    rows = Payload.objects.using(alias).filter(run_id=run_id).order_by("kind")
+def _payloads(alias: str, run: Run) -> dict[str, Excerpt]:
+    rows = Payload.objects.using(alias).filter(run_id=run.pk).order_by("kind")
+    if run.status not in LIVE:
+        # Of an earlier attempt, which says nothing of how it ended.
+        rows = rows.exclude(kind=PayloadKind.RETRY)
     return {
         kind: Excerpt(text, size)
         for kind, text, size in rows.annotate(text=Left("data", EXCERPT), size=Size("data")).values_list(
@@ -169,6 +171,11 @@ def live_workers(now: datetime) -> list[Worker]:
 def heard_of_since(moment: datetime) -> list[Worker]:
     """Processes that have not stopped and were heard of since then, the last heard of first. Without what they know."""
     return list(_workers().filter(heartbeat_at__gte=moment).defer("workflows").order_by("-heartbeat_at")[:LIMIT_MOST])
+
+
+def last_heard_of() -> Worker | None:
+    """Of all processes, whether they stopped or not and however long ago. Without what it knows."""
+    return Worker.objects.using(Database().alias).defer("workflows").order_by("-heartbeat_at").first()
 
 
 def _workers() -> QuerySet[Worker]:

@@ -9,11 +9,14 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import In
 
 from ..conf import durable_settings
 from ..core.ids import uuid7
 from ..core.journal.journal import NewRun
+from ..core.journal.states import Status
 from ..core.kinds.sleeps import seconds_of
 from ..core.payloads.failures import in_one_line
 from ..core.registry import find
@@ -89,9 +92,24 @@ def late(now: datetime) -> Q:
     return Q(next_fire_at__lt=now - timedelta(seconds=DUE_GRACE)) & ~Q(Exists(live), overlap="queue")
 
 
+JUDGED_BY = 5
+"""Runs by which a schedule is judged: the latest."""
+FAILURES = frozenset({Status.FAILED, Status.BLOCKED})
+
+
+def failing() -> Q:
+    """Of schedules those of whose latest runs the last one that tells anything failed: one that is not over or was
+    cancelled tells nothing. A few steps in an index for each."""
+    alias = Database().alias
+    fires = Fire.objects.using(alias).filter(schedule=OuterRef(OuterRef("pk")), run_id__isnull=False)
+    newest = [Subquery(fires.order_by("-scheduled_for").values("run_id")[n : n + 1]) for n in range(JUDGED_BY)]
+    told = Run.objects.using(alias).filter(status__in=[*FAILURES, Status.SUCCEEDED]).values("status")
+    return Q(In(Coalesce(*(Subquery(told.filter(pk=run_id)) for run_id in newest)), sorted(FAILURES)))
+
+
 def needing_somebody(now: datetime) -> QuerySet[Schedule]:
-    """The enabled schedules that cannot fire, or are ``late``."""
-    found = Schedule.objects.using(Database().alias).filter(~Q(problem="") | late(now), enabled=True)
+    """The enabled schedules that cannot fire, are ``late`` or are ``failing``."""
+    found = Schedule.objects.using(Database().alias).filter(~Q(problem="") | late(now) | failing(), enabled=True)
     return found.order_by("workflow", "name")
 
 

@@ -66,6 +66,36 @@ def test_ticks_have_room_for_their_labels() -> None:
     assert all(tick.left >= 0 and tick.right <= 100 for tick in axis.ticks)
 
 
+def strays(axis: Axis) -> list[str]:
+    """Labels that count on ("+50 ms") from the end of a gap at which none stands, or after which another gap ends."""
+    ends = [gap.x + gap.width for gap in axis.gaps]
+    found, base = [], 0.0
+    for tick in axis.ticks:
+        if not tick.label.startswith("+"):
+            base = tick.x
+        elif [end for end in ends if base + 0.01 < end <= tick.x + 0.01]:
+            found.append(tick.label)
+    return found
+
+
+@pytest.mark.parametrize("steps", [2, 3, 5, 9, 20])
+@pytest.mark.parametrize("share", [0.02, 0.3, 1, 1.5])
+def test_a_label_counts_on_from_the_one_before_it_and_the_last_gap_has_one(steps: int, share: float) -> None:
+    """Whatever has room: the steps last ever longer, or ever shorter."""
+    work, start = [], 0.0
+    for number in range(steps):
+        seconds = 0.1 * share**number
+        work.append((at(start), at(start + seconds)))
+        start += seconds + 36_000 + 60 * number
+    axis = Axis(at(0), work[-1][1], work)
+    assert len(axis.gaps) == steps - 1
+    assert strays(axis) == []
+    after = axis.gaps[-1].x + axis.gaps[-1].width
+    [last] = [tick.label for tick in axis.ticks if abs(tick.x - after) < 0.01]
+    assert not last.startswith("+")
+    assert all(one.right <= other.left for one, other in zip(axis.ticks, axis.ticks[1:], strict=False))
+
+
 def test_lengths_are_spelled_in_two_units() -> None:
     lengths = {0.02: "20 ms", 1.5: "1.5 s", 60: "1 min", 3_660: "1 h 1 min", 86_400: "1 d", 86_460: "1 d"}
     assert {seconds: spelled(seconds) for seconds in lengths} == lengths

@@ -12,6 +12,8 @@ from django.utils import timezone
 from django.utils.translation import override
 
 from django_durable import durable_workflow
+from django_durable.admin import cells
+from django_durable.admin.axis import spelled
 from django_durable.admin.errors import told, translated
 from django_durable.admin.journal import BEFORE, VERBS
 from django_durable.admin.payloads import exported_line
@@ -66,6 +68,13 @@ def test_the_fires_and_the_audit_of_a_schedule(boss: Client) -> None:
     assert "ausgelassen: Überschneidung" in said
     assert "deaktivieren" in said and "aktiviert" in said
     assert "Kein aktiver Worker kennt den Workflow 'app.doubling'." in said
+
+
+@pytest.mark.usefixtures("_german")
+def test_lengths_of_time_have_the_point_of_the_language(boss: Client) -> None:
+    assert (cells.length(1.26), spelled(1.5), spelled(12.34)) == ("1,3 s", "1,5 s", "12,3 s")
+    schedule = make_schedule(jitter=2.5)
+    assert "Streuung 2,5 s" in text_of(boss.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk])))
 
 
 @pytest.mark.usefixtures("_german")

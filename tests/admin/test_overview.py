@@ -94,6 +94,32 @@ def test_nobody_alive_is_said_first_and_what_to_do(boss: Client) -> None:
     assert "no worker" not in text
 
 
+@pytest.mark.parametrize(
+    ("stopped", "told"),
+    [(False, "mill:4711 was heard of last, 2 d ago."), (True, "mill:4711 was heard of last: it stopped 2 d ago.")],
+)
+def test_who_was_heard_of_last_is_named_however_long_ago_and_also_where_it_stopped(
+    boss: Client, person: Person, stopped: bool, told: str
+) -> None:
+    ended = timezone.now() - timedelta(days=2)
+    make_worker(host="before", heartbeat_at=ended - HOUR)
+    make_worker(host="mill", pid=4711, heartbeat_at=ended, stopped_at=ended if stopped else None)
+    text = look(boss)
+    assert told in text and "before" not in text
+    assert "mill" not in look(person("view_run", name="ben"))
+
+
+def test_of_two_the_one_that_stopped_later_is_the_last(boss: Client) -> None:
+    make_worker(host="silent", heartbeat_at=timezone.now() - 50 * MINUTE)
+    stopped = timezone.now() - 5 * MINUTE
+    make_worker(host="stopped", heartbeat_at=stopped, stopped_at=stopped)
+    assert "stopped:7 was heard of last: it stopped 5 min ago." in look(boss)
+
+
+def test_where_nobody_was_ever_heard_of_nobody_is_named(boss: Client) -> None:
+    assert "heard of last" not in look(boss)
+
+
 def test_all_is_well(boss: Client) -> None:
     make_worker()
     make_run()
@@ -163,6 +189,46 @@ def midnight() -> datetime:
     return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+# --- what is held ------------------------------------------------------------------------------
+
+
+def holds(client: Client) -> list[str]:
+    """What is said of each."""
+    page = client.get(FRAGMENT).content.decode()
+    if 'class="durable-held"' not in page:
+        return []
+    lines = page.split('class="durable-held"')[1].split("</ul>")[0].split("<li>")[1:]
+    return [" ".join(unescape(re.sub("<.*?>", "", line)).split()) for line in lines]
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_held_is_said_by_whom_since_when_and_why(boss: Client, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Kolkata"
+    since = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    Hold.objects.create(kind=Hold.WORKFLOW, name="app & <co>", since=since, actor="ann", reason="wrong <prices>")
+    Hold.objects.create(kind=Hold.QUEUE, name="vip", since=since)
+    assert holds(boss) == [
+        "held queue vip since 2026-03-01 17:30:00",
+        "held workflow app & <co> by ann, since 2026-03-01 17:30:00 wrong <prices>",
+    ]
+    assert links(boss)["workflow app & <co>"] == reverse("admin:django_durable_workflows")
+    assert "Nothing needs you." in look(boss), "it is held on purpose"
+
+
+@pytest.mark.usefixtures("worker")
+def test_where_nothing_is_held_nothing_is_said_of_it(boss: Client) -> None:
+    assert holds(boss) == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_of_very_many_that_are_held_some_are_told(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "HOLDS_SHOWN", 2)
+    for name in "cab":
+        Hold.objects.create(kind=Hold.QUEUE, name=name)
+    assert [text.split(" since")[0] for text in holds(boss)][:2] == ["held queue a", "held queue b"]
+    assert links(boss)["There are more; all of them"] == reverse("admin:django_durable_workflows")
+
+
 # --- and what is done about it -----------------------------------------------------------------
 
 
@@ -186,7 +252,7 @@ def test_they_are_resumed_in_two_clicks(person: Person, need: str) -> None:
     old = make_run("failed", finished_at=yesterday)
     url, fields = resume_forms(client)[need]
     asked = client.post(url, fields)
-    assert "Resume: all runs that match" in text_of(asked) and "This is about 2 runs." in text_of(asked)
+    assert "Resume: all runs that match" in text_of(asked) and "2 runs match." in text_of(asked)
     assert statuses_of(*runs[:4]) == ["blocked", "blocked", "failed", "failed"], "it is asked first"
     done = answer(client, asked, "mended")
     assert "2 runs go on." in text_of(client.get(done.url))
@@ -195,6 +261,41 @@ def test_they_are_resumed_in_two_clicks(person: Person, need: str) -> None:
         "failed": ["blocked", "blocked", "queued", "queued"],
     }
     assert statuses_of(*runs, old) == [*resumed[need], "paused", "cancelled", "failed"]
+
+
+def named_forms(client: Client) -> dict[str, tuple[str, dict[str, str]]]:
+    """By what the button beside a name says of itself, where it sends what."""
+    line = client.get(FRAGMENT).content.decode().split('id="durable-need-failed"')[1].split("</section>")[0]
+    found = {}
+    for form in re.findall(r"<form .*?</form>", line.split("<ul>")[1], re.DOTALL):
+        [label], [url] = re.findall('aria-label="([^"]*)"', form), re.findall('action="([^"]*)"', form)
+        fields = re.findall(r'<input type="hidden" name="(\w+)" value="(\w*)">', form)
+        found[unescape(label)] = unescape(url), {name: value for name, value in fields if name[:4] != "csrf"}
+    return found
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_failed_of_one_workflow_is_resumed_in_two_clicks(person: Person) -> None:
+    client = person("view_run", "resume_run")
+    mine, other = make_run("failed", workflow="app & <co>"), make_run("failed")
+    old = make_run("failed", workflow="app & <co>", finished_at=midnight() - MINUTE)
+    tally(workflow="app & <co>", failed=3)
+    tally(failed=1)
+    forms = named_forms(client)
+    assert set(forms) == {"Resume: app & <co>: 3 failures", "Resume: app.doubling: 1 failure"}
+    url, fields = forms["Resume: app & <co>: 3 failures"]
+    asked = client.post(url, fields)
+    assert "Workflow app & <co>" in text_of(asked)
+    done = answer(client, asked, "mended")
+    assert "1 run goes on." in text_of(client.get(done.url))
+    assert statuses_of(mine, other, old) == ["queued", "failed", "failed"]
+
+
+@pytest.mark.usefixtures("worker")
+def test_who_may_not_resume_has_no_button_beside_a_workflow(person: Person) -> None:
+    make_run("failed")
+    tally(failed=1)
+    assert named_forms(person(*LOOK)) == {}
 
 
 @pytest.mark.usefixtures("worker")
@@ -332,14 +433,21 @@ def test_a_queue_that_nobody_serves(boss: Client) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_schedules_that_are_late_or_cannot_fire(boss: Client, person: Person) -> None:
+def test_schedules_that_are_late_failing_or_cannot_fire(boss: Client, person: Person) -> None:
     late = make_schedule(name="hourly", next_fire_at=timezone.now() - HOUR)
     make_schedule(name="broken", problem="There is no zone Mars.")
     make_schedule(name="fine", next_fire_at=timezone.now() + HOUR)
+    failing = make_schedule(name="nightly", next_fire_at=timezone.now() + HOUR)
+    off = make_schedule(name="off", enabled=False)
+    for schedule in (failing, off):
+        Fire.objects.create(
+            schedule=schedule, scheduled_for=timezone.now(), fired_at=timezone.now(), run_id=make_run("failed").pk,
+            outcome="fired",
+        )  # fmt: skip
     found = links(boss)
-    assert found["2 schedules are late or cannot fire"] == SCHEDULES + "?status=attention"
+    assert found["3 schedules are late, failing or cannot fire"] == SCHEDULES + "?status=attention"
     assert [row.name for row in boss.get(SCHEDULES + "?status=attention").context["cl"].result_list] == [
-        "broken", "hourly"
+        "broken", "hourly", "nightly"
     ]  # fmt: skip
     assert found["app.doubling: hourly"] == reverse("admin:django_durable_schedule_change", args=[late.pk])
     assert "schedule" not in look(person("view_run", name="ben")).lower().replace("scheduled", "")
@@ -348,7 +456,7 @@ def test_schedules_that_are_late_or_cannot_fire(boss: Client, person: Person) ->
 @pytest.mark.parametrize(
     ("status", "names"),
     [
-        ("attention", "late off-plan"),
+        ("attention", "failing late mixed off-plan"),
         ("late", "late"),
         ("broken", "off-plan"),
         ("failing", "failing mixed"),
@@ -403,6 +511,22 @@ def test_a_queue_is_a_line(boss: Client) -> None:
     assert found["default"] == ["2", "2 h", "1", "1", "0", "7.0", "20.0 %", "Hold…"]
     assert found["mail"] == ["0", "", "0", "0", "1", "0", "", "Hold…"]
     assert "gone" not in found
+
+
+def test_of_very_many_queues_those_that_somebody_has_to_see_are_shown(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "QUEUES_SHOWN", 4)
+    make_worker(queues=[f"a{number}" for number in range(9)])
+    Hold.objects.create(kind=Hold.QUEUE, name="z held")
+    tally(queue="y failing", failed=1)
+    tally(queue="a8", succeeded=1)
+    make_run(queue="x ready")
+    make_run("waiting", queue="w waits")
+    text = look(boss)
+    names = [row[0].removesuffix(" no worker").removesuffix(" held") for row in rows(boss, "queues")]
+    assert names == ["a0", "x ready", "y failing", "z held"]
+    assert "There are more: those that are held, fail or have runs ready are shown before others." in text
 
 
 def test_what_is_ready_leads_to_as_many_rows(boss: Client) -> None:

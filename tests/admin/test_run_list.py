@@ -98,6 +98,9 @@ def make_troubles() -> dict[str, Run]:
 TROUBLES = [
     ("?status=attention", "crashed unserved limited lapsed still late asleep yesterday today blocked failed"),
     ("?trouble=today", "today failed"),
+    ("?trouble=day", "today failed"),
+    ("?trouble=day&workflow=app.sleepy", "today"),
+    ("?trouble=day&status=blocked", ""),
     ("?trouble=lapsed", "lapsed"),
     ("?trouble=still", "still"),
     ("?trouble=overdue", "late asleep"),
@@ -184,6 +187,46 @@ def test_what_names_no_run_is_not_selected(boss: Client, odd: str) -> None:
     assert response.status_code == 200
     asked = boss.post(list_url(), {**data, "_selected_action": [odd, str(run.pk)]})
     assert "Cancel this run?" in text_of(asked)
+
+
+@pytest.mark.parametrize(("hours", "is_found"), [(23, True), (25, False)])
+def test_the_last_day_reaches_back_over_midnight(boss: Client, hours: int, is_found: bool) -> None:
+    run = make_old("failed", timedelta(days=3), finished_at=timezone.now() - timedelta(hours=hours))
+    assert listed(boss, "?trouble=day") == ([run] if is_found else [])
+
+
+def cell(client: Client, column: str) -> str:
+    """What the only row says there."""
+    [found] = re.findall(rf'<t[dh] class="field-{column}[^"]*">(.*?)</t[dh]>', client.get(list_url()).content.decode())
+    return " ".join(re.sub("<.*?>", "", found).split())
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "said"),
+    [
+        ("queued", {"queued_at": timezone.now() - timedelta(minutes=14)}, "queued 14 min ago"),
+        ("scheduled", {"wake_at": timezone.now() + timedelta(hours=3, minutes=30)}, "in 3 h"),
+        ("queued", {"queued_at": timezone.now(), "started_at": timezone.now() - timedelta(hours=2)}, "2 h ago"),
+        ("paused", {"started_at": None}, "-"),
+    ],
+)
+def test_what_has_not_started_says_since_when_or_until_when_it_waits(
+    boss: Client, status: str, columns: dict[str, Any], said: str
+) -> None:
+    make_run(status, **columns)
+    assert cell(boss, "started") == said
+
+
+def test_the_whole_id_stands_in_the_list_to_be_copied_and_leads_to_the_run(boss: Client) -> None:
+    """It is seen by its end: the search takes nothing less than all of it."""
+    run, _ = make_run(), make_run()
+    page = boss.get(list_url()).content.decode()
+    [code] = re.findall(rf'<code class="durable-whole-id" title="{run.pk}">.*?</code>', page)
+    rest, end = str(run.pk)[:-12], str(run.pk)[-12:]
+    assert code.endswith(f'<span class="durable-id-rest">{rest}</span>{end}</code>')
+    copied = re.sub("<.*?>", "", code)
+    assert listed(boss, f"?q={copied}") == [run]
+    assert listed(boss, f"?q={end}") == []
 
 
 def test_children_of_a_run_are_found(boss: Client) -> None:
@@ -487,7 +530,7 @@ def test_what_was_not_looked_at_is_reached(boss: Client, monkeypatch: pytest.Mon
 def test_an_action_on_older_runs_is_done_to_no_newer_one(boss: Client) -> None:
     runs = [make_run() for _ in range(3)]
     asked = boss.post(list_url(f"?until={runs[1].pk}"), {**EXPORT_ALL, "action": "cancel_selected"})
-    assert "This is about 2 runs." in text_of(asked)
+    assert "2 runs match." in text_of(asked)
     fields = {field.name: field.value() for field in asked.context["form"] if field.value() is not None}
     boss.post(asked.context["target"], {**dict(asked.context["hidden"]), **fields, "confirmed": "1"})
     found = dict(Run.objects.values_list("pk", "status"))

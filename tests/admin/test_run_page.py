@@ -51,6 +51,14 @@ def test_a_second_site_leads_to_its_own_pages(boss: Client, part: str) -> None:
     assert [place for place in ours if not place.startswith("/second/")] == []
 
 
+@pytest.mark.parametrize(("status", "is_told"), [("waiting", True), ("succeeded", False), ("cancelled", False)])
+def test_an_attempt_that_failed_is_told_while_the_run_is_live(boss: Client, status: str, is_told: bool) -> None:
+    run = make_run(status)
+    run.payloads.create(kind="retry", data=encode({"type": "OSError", "message": "no network", "traceback": ""}))
+    text = text_of(boss.get(run_url(run)))
+    assert ("Why the attempt before failed" in text) == ("no network" in text) == is_told
+
+
 def test_a_finished_run_shows_what_it_did(boss: Client) -> None:
     handle = doubling.enqueue(number=21)
     run_until_idle()

@@ -146,6 +146,17 @@ def test_instants_are_told_by_the_clocks_of_their_zone_and_in_utc(boss: Client) 
     assert "Sat 2040-03-24 02:30:00 CET" in instants[0].local and "Sun 2040-03-25 03:00:00 CEST" in instants[1].local
 
 
+@pytest.mark.parametrize(("zone", "columns"), [("UTC", 1), ("Etc/UTC", 1), ("Europe/Berlin", 2)])
+def test_of_a_schedule_in_utc_the_instants_are_told_once(boss: Client, zone: str, columns: int) -> None:
+    page = boss.get(reverse(PAGE, args=[make_schedule(timezone=zone).pk])).content.decode()
+    table = page.split('class="durable-instants"')[1].split("</table>")[0]
+    assert table.count('<th scope="col">') == columns + 1
+    assert table.split("</tr>")[1].count("<td") == columns
+    preview = reverse("admin:django_durable_schedule_preview")
+    shown = boss.get(preview, {"expression": "0 6 * * *", "timezone": zone}).content.decode()
+    assert shown.count('<th scope="col">') == columns + 1
+
+
 @pytest.mark.parametrize(("catch_up", "overdue"), [("latest", 1), ("none", 0), ("all", 5)])
 def test_what_was_missed_is_told_as_it_will_be_made_up_for(boss: Client, catch_up: str, overdue: int) -> None:
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)

@@ -90,6 +90,16 @@ def test_bars_say_what_was_done_and_what_was_waited_for(boss: Client) -> None:
     assert "3 attempts" in page and "until" in page
 
 
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_what_could_not_be_undone_is_drawn_as_failed(boss: Client, attempts: int) -> None:
+    first = timezone.now() - timedelta(seconds=100)
+    run = make_run("failed", created_at=first, started_at=first)
+    span = {"started_at": first + timedelta(seconds=10), "finished_at": first + timedelta(seconds=20)}
+    make_entry(run, "work%undo", 1, kind="undo", status="failed", attempts=attempts, **span)
+    whats = [what for what, *_ in bars(boss.get(run_url(run)).content.decode(), 1)]
+    assert whats == (["failed"] if attempts == 1 else ["wait", "failed", "failed"])
+
+
 def test_attempts_stand_where_they_were_as_far_as_the_log_has_them(boss: Client) -> None:
     begun = timezone.now() - timedelta(seconds=100)
 
@@ -175,6 +185,26 @@ def test_a_timeline_comes_in_parts(boss: Client, monkeypatch: pytest.MonkeyPatch
         url = following[1]
     assert seen == [str(number) for number in range(2, 9)]
     assert "The whole run" in text_of(page)
+
+
+@pytest.mark.parametrize(("count", "is_listed"), [(2, False), (9, True)])
+def test_how_long_an_idle_time_was_is_told_whatever_room_it_has(boss: Client, count: int, is_listed: bool) -> None:
+    first = timezone.now() - timedelta(days=2)
+    moments = [first + n * timedelta(hours=1, seconds=1) for n in range(count)]
+    run = make_run("succeeded", created_at=first, started_at=first, finished_at=moments[-1] + timedelta(seconds=1))
+    for n, start in enumerate(moments):
+        make_entry(run, f"read {n}", n + 1, started_at=start, finished_at=start + timedelta(seconds=1))
+    page = boss.get(run_url(run)).content.decode()
+    title = "<title>idle time, drawn short: 1 h</title></rect>"
+    header = page.split('class="durable-axis')[1].split("</svg>")[0]
+    assert header.count(title) == page.split('id="durable-grid"')[1].split("</g>")[0].count(title) == count - 1
+    legend = text_of_part(page.split('class="durable-legend"')[1].split("</ul>")[0])
+    assert ("idle time, drawn short: 1 h, 1 h, 1 h" in legend) is is_listed
+    assert ("durable-gap-label" in header) is not is_listed
+
+
+def text_of_part(html: str) -> str:
+    return " ".join(re.sub("<.*?>", " ", html).split())
 
 
 def test_what_comes_after_the_listed_entries_is_not_idle(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:

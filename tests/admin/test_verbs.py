@@ -14,8 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_durable import get_run
+from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import TERMINAL, Status
-from django_durable.exceptions import RunLocked, RunNotFound
+from django_durable.exceptions import RunLocked, RunNotFound, TooManyEvents
 from django_durable.models import Audit, Event, JournalEntry, Run
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
@@ -24,6 +25,8 @@ from tests.admin.world import make_entry, make_run
 from tests.app.workflows import doubling, failing, listening, parent, sleepy
 from tests.store.parallel import Threads
 from tests.store.parallel import answer as answer_of
+
+ENDS_AS_IT_IS = "A blocked run that was asked to stop before ends as it is: effects that it has not undone stay."
 
 
 def confirm(client: Client, run: Any, verb: str, **data: str) -> str:
@@ -57,10 +60,27 @@ def test_cancel_ends_a_waiting_run_and_is_kept(boss: Client) -> None:
 def test_a_blocked_run_that_was_asked_to_stop_can_be_ended_as_it_is(boss: Client) -> None:
     run = make_run("blocked", cancel_requested_at=timezone.now())
     make_entry(run, "reserve", undo=True)
-    assert "It was asked to stop, and has to undo what it did" in text_of(boss.get(run_url(run)))
+    page = boss.get(run_url(run))
+    assert "It was asked to stop, and has to undo what it did" in text_of(page)
+    assert f'formaction="{verb_url(run, "cancel")}"' in page.content.decode(), "there is no button for it"
+    assert ENDS_AS_IT_IS in text_of(boss.post(verb_url(run, "cancel")))
     text = confirm(boss, run, "cancel", reason="nobody will mend it")
     assert Run.objects.get().status == Status.CANCELLED
     assert "'reserve' was not undone" in text
+
+
+@pytest.mark.parametrize("status", ["blocked", "waiting"])
+def test_of_others_nothing_is_said_to_stay(boss: Client, status: str) -> None:
+    run = make_run(status)
+    assert ENDS_AS_IT_IS not in text_of(boss.post(verb_url(run, "cancel")))
+
+
+def test_on_the_list_it_is_said_where_one_of_them_ends_as_it_is(boss: Client) -> None:
+    runs = [make_run("waiting"), make_run("blocked", cancel_requested_at=timezone.now())]
+    assert ENDS_AS_IT_IS in text_of(ask(boss, "cancel_selected", runs))
+    assert ENDS_AS_IT_IS not in text_of(ask(boss, "pause_selected", [make_run("waiting")]))
+    everything = {"action": "cancel_selected", "select_across": "1", "_selected_action": "all"}
+    assert ENDS_AS_IT_IS in text_of(boss.post(list_url(), everything)), "nobody knows whether there is one"
 
 
 def test_resume_brings_a_failed_run_to_its_end(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +122,9 @@ def test_a_form_that_is_sent_twice_sends_one_event(boss: Client) -> None:
     [
         (RunLocked([], 2.0), "is held by another transaction"),
         (RunNotFound("0"), "The run is gone: it takes no events."),
+        (TooManyEvents(uuid7(), 3, 9, "MAX_OPEN_EVENTS", 3), "Send it again when the run has taken some."),
     ],
-    ids=["held", "gone"],
+    ids=["held", "gone", "full"],
 )
 def test_an_event_that_is_not_taken_now_says_why(
     boss: Client, monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str

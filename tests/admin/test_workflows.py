@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from django_durable.workflows.definition import Workflow
 from django_durable.workflows.options import WorkflowOptions
 from django_durable.workflows.registry import declared, workflows
 from tests.admin.conftest import LOOK, Person
-from tests.admin.pages import judge, text_of
+from tests.admin.pages import judge, list_url, text_of
 from tests.admin.test_hostile import CORPUS
 from tests.admin.test_overview import links
 from tests.admin.world import make_full_run, make_run, make_worker
@@ -159,6 +161,25 @@ def test_the_last_day(boss: Client) -> None:
         assert part in said, part
     assert "half within" in said and "95 % within" in said and "nothing is live" in said
     assert "no worker started or ended any" in card(boss, "page.limited")
+
+
+def test_the_figures_of_the_last_day_lead_to_its_runs(boss: Client) -> None:
+    tally(started=10, succeeded=6, failed=2, cancelled=1)
+    page = boss.get(PAGE).content.decode()
+    [found] = [part for part in page.split('<li class="durable-card">')[1:] if "<bdi>page.now</bdi></a></h3>" in part]
+    urls = dict(re.findall(r"<dt>(\w+)</dt><dd><a href=\"([^\"]*)\">\d+</a>", found.split("</section>")[0]))
+    assert {what: unescape(url) for what, url in urls.items()} == {
+        "started": list_url("?workflow=page.now&created=1d"),
+        "succeeded": list_url("?workflow=page.now&status=succeeded&created=1d"),
+        "failed": list_url("?workflow=page.now&trouble=day"),
+        "cancelled": list_url("?workflow=page.now&status=cancelled&created=1d"),
+    }
+
+
+def test_a_figure_of_nothing_leads_nowhere(boss: Client) -> None:
+    tally(started=1)
+    page = boss.get(PAGE).content.decode()
+    assert "trouble=day" not in page and "status=succeeded" not in page
 
 
 def test_what_is_held_is_told(boss: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
@@ -27,7 +29,9 @@ def headers(page: Page) -> list[str]:
     return [told for header in shown if (told := header.inner_text().strip().lower())]
 
 
-@pytest.mark.parametrize(("width", "gone"), [(1280, {"worker", "attempt"}), (1440, {"worker"}), (2200, set())])
+@pytest.mark.parametrize(
+    ("width", "gone"), [(1280, {"worker", "attempt"}), (1440, {"worker"}), (1920, set()), (2200, set())]
+)
 def test_on_a_desk_columns_give_way(open_page: Open, width: int, gone: set[str]) -> None:
     page = open_page(viewport={"width": width, "height": 800})
     page.goto(reverse("admin:django_durable_run_changelist"))
@@ -38,6 +42,33 @@ def test_on_a_desk_columns_give_way(open_page: Open, width: int, gone: set[str])
     assert {"worker", "attempt", "queue", "tags"} - set(headers(page)) == gone
     row = page.locator("#result_list tbody tr").first
     assert row.locator("td:visible, th:visible").count() == page.locator("#result_list thead th:visible").count()
+
+
+def test_a_click_on_the_end_of_an_id_selects_all_of_it(open_page: Open) -> None:
+    page = open_page(viewport={"width": 1920, "height": 800})
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    run_id = page.locator("#result_list input.action-select").first.get_attribute("value")
+    code = page.locator("#result_list .durable-whole-id").first
+    assert code.bounding_box()["width"] < 150, "it is as wide as all of it"
+    code.click()
+    assert page.evaluate("() => getSelection().toString()") == run_id
+    expect(page).to_have_url(re.compile("/run/$"))
+
+
+def test_where_there_are_more_workflows_than_lines_half_of_one_says_so(open_page: Open) -> None:
+    page = open_page(viewport={"width": 1440, "height": 800})
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    box, lines = page.evaluate(
+        """() => {
+            const lists = [...document.querySelectorAll("#changelist-filter details[open] ul")];
+            const list = lists.find((one) => one.scrollHeight > one.clientHeight);
+            const bottom = list.getBoundingClientRect().bottom;
+            const cut = [...list.children].map((item) => item.getBoundingClientRect())
+                .filter((item) => item.top < bottom - 2 && item.bottom > bottom + 2);
+            return [list.clientHeight, cut.length];
+        }"""
+    )
+    assert box < 100 and lines > 0
 
 
 def test_on_a_phone_all_can_be_ticked(open_page: Open) -> None:
