@@ -128,7 +128,7 @@ def _ranked(d: Dialect, condition: str, *, ends: bool, locks: bool = True) -> st
     A run that goes on does not wait for the rate: it is looked for by itself, past a backlog of new ones. So are those
     that end, which come before the others: these are numbered after all of them, also after those that were not found.
 
-    Of each key no more are locked than it has room for: a lock is a write, and all keys have their backlogs at once.
+    Of each key only about as many are locked as it has room for: a lock is a write, and all keys may have a backlog.
     Among the first ``free`` of any kind is whatever may be taken beside those that end or go on; and with a rate, among
     as many as may begin and those that go on.
     """
