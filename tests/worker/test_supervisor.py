@@ -17,9 +17,10 @@ from uuid import uuid4
 import pytest
 
 from django_durable.store.database import PrivateDatabase
+from django_durable.worker import process as process_module
 from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
-from django_durable.worker.process import WorkerOptions, WorkerProcess
+from django_durable.worker.process import IDLE_LOOK_SECONDS, WorkerOptions, WorkerProcess
 from django_durable.worker.spawning import CHILD_ENV, Child, spawn
 from django_durable.worker.supervisor import FEWEST_ISOLATED, QUICK_DEATH_SECONDS, Supervisor
 from tests.acceptance.traces import new_gate, wait_for_trace
@@ -119,6 +120,8 @@ def test_a_child_tells_why_it_ends(is_done: bool, is_empty: bool, gave_up: bool,
 )
 def test_a_process_that_its_options_end_is_done(options: WorkerOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerProcess, "_is_idle", lambda process: True)
+    # An isolated one stays for a while, since others may be suspected soon.
+    monkeypatch.setattr(process_module, "LINGER_SECONDS", 2 * IDLE_LOOK_SECONDS)
     process = WorkerProcess(uuid4(), options)
     process._work()
     process.drain()
