@@ -125,10 +125,9 @@ class TooManyEvents(DurableError):
 
     def __init__(self, run_id: UUID, events: int, size: int, setting: str, limit: int) -> None:
         self.run_id, self.events, self.bytes, self.setting, self.limit = run_id, events, size, setting, limit
-        count = "1 event" if events == 1 else f"{events:,} events"
         super().__init__(
-            f"Run {run_id} has {count} ({size:,} bytes) that it has not taken yet, and {setting} is {limit:,}. "
-            "Send it again when the run has taken some."
+            f"Run {run_id} has open events: {events:,}, of {size:,} bytes. {setting} is {limit:,}: "
+            "send it again when the run has taken some."
         )
 
 

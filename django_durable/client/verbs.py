@@ -24,7 +24,7 @@ from ..store.auditing import Verb, audit, tell
 from ..store.database import Database
 from ..store.forking import like
 from ..store.locking import brief_lock
-from ..store.sending import Inbox, find_event, inbox_of, store_event
+from ..store.sending import Inbox, find_event, inbox_of, lacks, store_event
 from ..store.starting import start_runs
 from .announcing import announce_after_commit, announce_enqueued
 from .pushing import push_after_commit, wake_after_commit, wake_parents_after_commit
@@ -164,7 +164,8 @@ def send_event(
     It never waits for the run: that is woken after the commit, and by the sweep where somebody holds its row just
     then. Only the same key in another open transaction is waited for, since how that ends decides: raises RunLocked.
     In the run's audit where an ``actor`` is given: events of programs are many, and stored anyway. Raises TooManyEvents
-    where the run has as many that it has not taken yet as it may have; who sends at the same time is not counted.
+    where the run has as many that it has not taken yet as it may have, and does not wait for just this one; who sends
+    at the same time is not counted.
     """
     db = Database()
     check_name("event", name)
@@ -179,7 +180,9 @@ def send_event(
     if (refusal := _refusal(run_id, inbox, len(text))) is not None:
         if key and (known := find_event(db, run_id, key)) is not None:
             return known
-        raise refusal
+        # What it takes at once it may have: events that it never asks for must not keep it from going on.
+        if not (isinstance(refusal, TooManyEvents) and lacks(db, run_id, name)):
+            raise refusal
     with brief_lock(db, [run_id]) if actor or key else nullcontext():
         sent = store_event(db, run_id, name, text, key)
         if sent is not None and actor:

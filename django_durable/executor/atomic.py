@@ -36,7 +36,11 @@ from .transactions import drop_broken_connections, leftover_transactions, open_t
 logger = logging.getLogger("django_durable.executor")
 
 TRIES_FOR_A_LOOK = 20
-"""After so many in vain, about a tenth of a second, it is asked whether whoever holds the row waits for us."""
+"""After so many in vain, about a tenth of a second, it is asked whether somebody waits for us."""
+
+LOOKS = 5
+"""So often that has to be so. Of a row that everybody changes there is always somebody who waits, and a heartbeat that
+holds the run meanwhile is soon done."""
 
 AWAY_PAUSE = 0.1
 """Seconds before a database that is away is asked again."""
@@ -47,8 +51,8 @@ class _LeaseLost(Exception):
 
 
 class _GivesWay(Exception):
-    """Rolls the transaction back: whoever holds the run waits for a row that the body has changed. PostgreSQL sees no
-    deadlock, since our fence does not wait but looks again and again."""
+    """Rolls the transaction back: somebody holds the run, and somebody waits for what the body has changed, most likely
+    the same. PostgreSQL sees no deadlock, since our fence does not wait but looks again and again."""
 
 
 def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performed:
@@ -59,7 +63,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     """
     db = Database()
     pending = flow.take_pending()
-    was_suspect = flow.lease.is_suspect
+    was_suspect, known = flow.lease.is_suspect, flow.journal.find(perform.path)
     may_be_sent = False
     began = time.perf_counter()
     # Around the commit too: what its on_commit hooks enqueue is enqueued by this step.
@@ -75,6 +79,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
         flow.end(Lost())
     except _GivesWay:
         _restore(flow, pending, perform.path)
+        _forget(flow, perform.path, known)
         flow.lease.is_suspect = was_suspect
         logger.warning(
             "step %r of run %s gives way: who holds the run waits for what the step has changed",
@@ -159,6 +164,7 @@ def _journal(db: Database, flow: Flow, perform: Perform, returned: Returned, pen
 
 
 def _write(db: Database, flow: Flow, write: Write) -> Receipt:
+    looks = 0
     for tries in count(1):
         if flow.lease.is_over:
             break
@@ -169,7 +175,9 @@ def _write(db: Database, flow: Flow, write: Write) -> Receipt:
             break
         # Somebody holds the row, as a rule the heartbeat of this process; the fence itself never waits.
         if not tries % TRIES_FOR_A_LOOK and is_waited_for(db):
-            raise _GivesWay
+            looks += 1
+            if looks == LOOKS:
+                raise _GivesWay
         time.sleep(HELD_PAUSE)
     raise _LeaseLost
 
@@ -201,6 +209,14 @@ def _was_committed(db: Database, flow: Flow, path: str) -> bool:
 def _journaled_value(flow: Flow, perform: Perform) -> Any:
     entry: Entry | None = flow.journal.find(perform.path)
     return decode(entry.value) if entry is not None and entry.value is not None else None
+
+
+def _forget(flow: Flow, path: str, known: Entry | None) -> None:
+    """The attempt's own journal has the step as done: whoever looks for what there is to undo would find it."""
+    if known is None:
+        flow.journal.forget([path])
+    else:
+        flow.journal.add(known)
 
 
 def _restore(flow: Flow, pending: Write, path: str) -> None:

@@ -44,9 +44,9 @@ class PostgreSQL:
     """As a part of a statement: its transaction is committed without a wait for the disk."""
     is_waited_for: ClassVar[str] = """
         SELECT EXISTS (
-            SELECT 1 FROM pg_stat_activity
-            WHERE wait_event_type = 'Lock' AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"""
-    """Whether anybody waits for this session; empty where nobody holds rows."""
+            SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"""
+    """Whether anybody waits for this session; empty where nobody holds rows. Not from pg_stat_activity, which stands
+    still within a transaction and hides what sessions of other roles wait for."""
 
     @property
     def now(self) -> str:

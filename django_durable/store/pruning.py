@@ -21,7 +21,7 @@ from .database import Database, as_json
 from .sql import limits
 from .sql import pruning as sql
 
-FIRST = UUID(int=0)
+FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
 DAY = 86_400.0
 WINDOW = 20
 """How many runs are looked at for each that may be deleted: a call is bounded also where nothing is due."""
@@ -78,7 +78,7 @@ class Place:
     """Where a walk goes on: with the runs after this one, and with ``others``.
 
     A look for one of these may read its whole table, and a walk has thousands of steps. So the first looks for each,
-    and the next ones for those of which there were as many as a step may delete.
+    and the next ones for those of which there were as many as a step may delete; the last one once more for fires.
     """
 
     run: UUID = FIRST
@@ -120,10 +120,14 @@ def prune(
     """
     keep, place = keep or retention({}), after or Place()
     runs, upto = _prune_runs(db, limit, keep, place.run, dry_run)
-    counts, more = _prune_others(db, limit, keep, place.others, dry_run)
+    others = dict(place.others)
+    if upto is None and place.run != LAST and not dry_run:
+        # Those of the runs that this walk has deleted.
+        others.setdefault("fire", 0)
+    counts, more = _prune_others(db, limit, keep, others, dry_run)
     if not dry_run:
         tallying.prune(db, limit * WINDOW, TALLIED)
-    goes_on = None if upto is None else Place(upto, more)
+    goes_on = Place(upto or LAST, more) if upto or more else None
     return Pruned(runs, counts["idempotencykey"], counts["worker"], counts["fire"], goes_on)
 
 

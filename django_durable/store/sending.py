@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from ..core.journal.states import Status
-from ..models import Event
+from ..core.journal.states import EntryStatus, Kind, Status
+from ..models import Event, JournalEntry
 from .database import Database
 from .sql.events import inbox, insert_event
 
@@ -23,6 +23,14 @@ def inbox_of(db: Database, run_id: UUID, most: int) -> Inbox | None:
     """Counts no more events than ``most``. None: there is no such run."""
     rows = db.rows(inbox(db.dialect), run_id=db.dialect.key(run_id), most=most)
     return Inbox(Status(rows[0][0]), *rows[0][1:]) if rows else None
+
+
+def lacks(db: Database, run_id: UUID, name: str) -> bool:
+    """Whether the run has come to a wait that takes events of this name, and none is there."""
+    if Event.objects.using(db.alias).filter(run_id=run_id, name=name, consumed_at=None).exists():
+        return False
+    waits = JournalEntry.objects.using(db.alias).filter(run_id=run_id, status=EntryStatus.WAITING, kind=Kind.EVENT)
+    return any(name in awaits.splitlines() for awaits in waits.values_list("awaits", flat=True).iterator())
 
 
 def store_event(db: Database, run_id: UUID, name: str, payload: str, key: str) -> int | None:

@@ -13,6 +13,7 @@ from ..core.journal.states import Status
 from ..core.payloads.surviving import survive, warn
 from ..exceptions import RunLocked
 from ..queues.current import current_queue
+from ..queues.ready import Ready
 from ..store import recovery, workers
 from ..store.database import PrivateDatabase
 from .child import DONE, DONE_BUSY, DRAINED, STILL_BUSY
@@ -35,6 +36,7 @@ class Takeover:
         self._held_up: dict[UUID, tuple[Child, float]] = {}
         """Dead children that nothing could be taken over from yet, and until when it is tried."""
         self._next_try = 0.0
+        self._suspects = 0
 
     @property
     def is_pending(self) -> bool:
@@ -48,8 +50,10 @@ class Takeover:
         if not _has_drained(child) and child.id not in self._held_up:
             # Before anything is asked of the database: that a process has died is told also where this is away.
             logger.error("died worker=%s pid=%d exit=%d", child.id, child.process.pid, code)
-        suspects = self._try(child)
-        return self._try(child, is_last=True) or 0 if suspects is None else suspects
+        self._suspects = 0
+        if not self._try(child):
+            self._try(child, is_last=True)
+        return self._suspects
 
     def try_again(self) -> None:
         """Come back to those whose rows somebody held."""
@@ -63,18 +67,18 @@ class Takeover:
             else:
                 del self._held_up[child.id]
 
-    def _try(self, child: Child, *, is_last: bool = False) -> int | None:
-        """How many are suspects now; None where another try may do at once, as the session was lost in this one."""
-        began, suspects = time.monotonic(), 0
+    def _try(self, child: Child, *, is_last: bool = False) -> bool:
+        """Whether nothing is to be gained by another try at once, as where the session was lost in this one."""
+        began = time.monotonic()
         try:
-            suspects = self._release(child) if _has_drained(child) else self._take_away(child)
+            current_queue().push(self._release(child) if _has_drained(child) else self._take_away(child))
             workers.stop(self._db, child.id)
         except RunLocked as error:
             self._come_back_to(child, error)
-            return 0
+            return True
         except Error as error:
             if not is_last and time.monotonic() - began < SOON_SECONDS and not self._db.connection.is_usable():
-                return None
+                return False
             warn(logger, "could not take over from worker=%s: %s", child.id, error)
         except BaseException as error:
             # Of who hears of connections, say.
@@ -82,20 +86,20 @@ class Takeover:
         finally:
             self._db.close()
         self._held_up.pop(child.id, None)
-        return suspects
+        return True
 
-    def _release(self, child: Child) -> int:
+    def _release(self, child: Child) -> list[Ready]:
         ready = recovery.release_worker(self._db, child.id)
         logger.info("released worker=%s runs=%d", child.id, len(ready))
-        current_queue().push(ready)
-        return 0
+        return ready
 
-    def _take_away(self, child: Child) -> int:
+    def _take_away(self, child: Child) -> list[Ready]:
         settings = durable_settings()
         taken = recovery.reap_worker(self._db, child.id, lease=settings.LEASE_SECONDS, max_crashes=settings.MAX_CRASHES)
         tell_of_taken(taken)
-        current_queue().push(recovery.startable(taken))
-        return sum(run.suspect and run.status == Status.QUEUED for run in taken)
+        # Of all tries: the first may lose its session after this.
+        self._suspects += sum(run.suspect and run.status == Status.QUEUED for run in taken)
+        return recovery.startable(taken)
 
     def _come_back_to(self, child: Child, error: RunLocked) -> None:
         """Until its leases lapse: the reaper would make suspects of runs that have done nothing."""

@@ -44,8 +44,7 @@ def test_one_more_than_may_wait_is_refused(name: str) -> None:
     assert (error.run_id, error.setting, error.limit) == (run.id, "MAX_OPEN_EVENTS", 3)
     assert (error.events, error.bytes) == (3, 3)
     assert str(error) == (
-        f"Run {run.id} has 3 events (3 bytes) that it has not taken yet, and MAX_OPEN_EVENTS is 3. "
-        "Send it again when the run has taken some."
+        f"Run {run.id} has open events: 3, of 3 bytes. MAX_OPEN_EVENTS is 3: send it again when the run has taken some."
     )
     assert isinstance(error, DurableError)
     assert Event.objects.count() == 3
@@ -61,7 +60,7 @@ def test_more_bytes_than_may_wait_are_refused(settings: Any) -> None:
         run.send_event("note", "four")
     error = caught.value
     assert (error.setting, error.limit, error.events, error.bytes) == ("MAX_OPEN_EVENT_BYTES", 20, 2, 19)
-    assert "has 2 events (19 bytes) that it has not taken yet, and MAX_OPEN_EVENT_BYTES is 20." in str(error)
+    assert "has open events: 2, of 19 bytes. MAX_OPEN_EVENT_BYTES is 20: send it again" in str(error)
     run.send_event("note", 1)  # the twentieth byte
     with pytest.raises(TooManyEvents):
         run.send_event("note", 1)
@@ -91,6 +90,22 @@ def test_what_the_run_has_taken_does_not_count() -> None:
         run.send_event("note", number)
     run_until_idle()
     assert run.result(timeout=0) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("_three")
+def test_events_that_it_never_asks_for_do_not_keep_it_from_going_on() -> None:
+    run = counting.enqueue(1)
+    run_until_idle()
+    assert run.status == "waiting"
+    for number in range(3):
+        run.send_event("progress", number)
+    with pytest.raises(TooManyEvents):
+        run.send_event("progress", 3)
+    run.send_event("note", 7)
+    with pytest.raises(TooManyEvents):
+        run.send_event("note", 8)
+    run_until_idle()
+    assert run.result(timeout=0) == [7]
 
 
 @pytest.mark.usefixtures("_three")

@@ -80,7 +80,8 @@ def test_a_walk_looks_once_for_what_is_no_run(count: int) -> None:
     db, steps = Watched(), list[Pruned]()
     total = walk(LIMIT, db=db, steps=steps)
     assert len(steps) == 4
-    assert db.looks == dict.fromkeys(OTHERS, 1)
+    # Once more at its end for fires, which the deletion of their runs has freed.
+    assert db.looks == {**dict.fromkeys(OTHERS, 1), "fire": 2}
     assert left() == [0] * 5
     assert (total.idempotency_keys, total.workers, total.fires) == (count,) * 3
 
@@ -91,7 +92,7 @@ def test_of_what_there_is_more_than_a_step_may_delete_the_next_deletes_more() ->
     fires(4)
     db = Watched()
     assert walk(LIMIT, db=db).fires == 5
-    assert db.looks == {**dict.fromkeys(OTHERS, 1), "fire": 3}
+    assert db.looks == {**dict.fromkeys(OTHERS, 1), "fire": 4}
 
 
 def test_every_kind_goes_on_as_long_as_there_is_more_of_it() -> None:
@@ -100,7 +101,24 @@ def test_every_kind_goes_on_as_long_as_there_is_more_of_it() -> None:
     db = Watched()
     walk(LIMIT, db=db)
     assert left() == [0] * 5
-    assert db.looks == dict.fromkeys(OTHERS, 3)
+    assert db.looks == {**dict.fromkeys(OTHERS, 3), "fire": 4}
+
+
+def test_what_is_no_run_goes_in_one_walk_however_few_runs_there_are() -> None:
+    many_of_each(5)
+    steps = list[Pruned]()
+    walk(LIMIT, steps=steps)
+    assert len(steps) == 3
+    assert left() == [0] * 5
+
+
+def test_fires_of_runs_that_a_walk_deletes_go_with_them() -> None:
+    first = a_run(age=50 * DAYS)
+    windows(4)
+    last = a_run(age=45 * DAYS)
+    fires(1, first.pk)
+    fires(1, last.pk)
+    assert walk(LIMIT).fires == 2
 
 
 def test_a_walk_comes_past_a_fire_that_stays_once() -> None:
@@ -125,7 +143,8 @@ def test_a_worker_looks_once_in_each_of_its_walks(monkeypatch: pytest.MonkeyPatc
     pruning = loop.Prune(db)
     for steps in range(1, 7):
         pruning.tick()
-        assert db.looks == dict.fromkeys(OTHERS, 1 + (steps > 3))
+        looks = dict.fromkeys(OTHERS, 1 + (steps > 3))
+        assert db.looks == {**looks, "fire": looks["fire"] + (steps >= 3) + (steps >= 6)}
 
 
 def test_a_dry_run_counts_everything_once() -> None:

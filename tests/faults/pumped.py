@@ -20,6 +20,7 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.worker.background import Background
 from django_durable.worker.loops.base import LoopRunner
 from django_durable.worker.loops.maintenance import BATCH, maintenance
+from django_durable.worker.loops.reap import Reap
 from django_durable.worker.pools import ThreadPool
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.workflows.definition import Workflow
@@ -40,6 +41,10 @@ class PumpedWorker:
         self.process._claimer._longest_wait = 0.0
         db = PrivateDatabase()
         parts = maintenance(db, self.process._queue, self.process._who.queues, lambda word: None)
+        for part in parts:
+            if isinstance(part, Reap):
+                # It has been there for a while.
+                part._was_away = False
         self._loops = LoopRunner(db, [one for one in parts if type(one).__name__ in loops], BATCH)
 
     def _forget_limits(self) -> None:

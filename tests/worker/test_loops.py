@@ -173,6 +173,21 @@ def test_promote_queues_what_is_due_and_tells(db: PrivateDatabase, queue: Heard,
     assert queue.ids == [asleep.pk]
 
 
+def settled(reap: Reap) -> Reap:
+    """One that has been there for a while, and the database with it."""
+    reap._was_away = False
+    return reap
+
+
+def test_who_has_just_come_does_not_know_how_long_the_database_was_away(
+    db: PrivateDatabase, queue: Heard, travel: Travel
+) -> None:
+    claim, reap = running(db), Reap(db, queue)
+    travel(2 * LEASE)
+    assert two_ticks(reap, travel) == ([0, 0] if IS_SQLITE else [0, 1])
+    assert IS_SQLITE or status_of(claim.run_id) == "queued"
+
+
 def two_ticks(reap: Reap, travel: Travel) -> list[int]:
     first = reap.tick()
     travel(HEARTBEAT)
@@ -185,7 +200,7 @@ ONE_IS_TAKEN = [0, 1] if IS_SQLITE else [1, 0]
 
 @pytest.mark.behaviour("RUN-05b")
 def test_reap_takes_a_lapsed_lease_from_a_process_that_lives(db: PrivateDatabase, queue: Heard, travel: Travel) -> None:
-    claim, reap = running(db), Reap(db, queue)
+    claim, reap = running(db), settled(Reap(db, queue))
     beating(leased_by(claim.run_id), ago=timedelta(seconds=-2 * LEASE))
     assert two_ticks(reap, travel) == [0, 0]
     travel(LEASE)
@@ -196,7 +211,7 @@ def test_reap_takes_a_lapsed_lease_from_a_process_that_lives(db: PrivateDatabase
 def test_reap_gives_nobody_the_run_of_a_dead_process_but_one_that_is_alone(
     db: PrivateDatabase, queue: Heard, travel: Travel
 ) -> None:
-    claim, reap = running(db), Reap(db, queue)
+    claim, reap = running(db), settled(Reap(db, queue))
     travel(LEASE + 1)
     assert two_ticks(reap, travel) == ONE_IS_TAKEN
     assert (fresh(claim.run_id).suspect, queue.ids) == (True, [])
@@ -205,7 +220,7 @@ def test_reap_gives_nobody_the_run_of_a_dead_process_but_one_that_is_alone(
 def test_reap_leaves_a_lease_that_was_renewed_between_its_two_looks(
     db: PrivateDatabase, queue: Heard, travel: Travel
 ) -> None:
-    claim, reap = running(db), Reap(db, queue)
+    claim, reap = running(db), settled(Reap(db, queue))
     beating(leased_by(claim.run_id))
     travel(LEASE - 1)
     assert reap.tick() == 0
@@ -218,7 +233,7 @@ def test_reap_leaves_a_lease_that_was_renewed_between_its_two_looks(
 def test_after_an_outage_nobody_is_taken_for_dead_before_all_who_live_could_say_so(
     db: PrivateDatabase, queue: Heard, travel: Travel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alive, dead, reap = running(db), running(db), Reap(db, queue)
+    alive, dead, reap = running(db), running(db), settled(Reap(db, queue))
     with monkeypatch.context() as away:
         away.setattr(recovery, "reap", refuse)
         away.setattr(recovery, "find_lapsed", refuse)

@@ -43,7 +43,8 @@ class Reap:
         self._tell = tell
         self._seen: dict[UUID, UUID] = {}
         self._seen_at = 0.0
-        self._was_away = False
+        # Who has just come does not know how long the database was away.
+        self._was_away = True
         self._rests_until = -inf
 
     @property
