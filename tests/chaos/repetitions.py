@@ -122,10 +122,27 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
         return "a lapsed lease"
     if felt and story.hits((DRAIN,), before.pid, before.began - DRAINING, after.began):
         return "a drain without PostgreSQL"
+    if (given_back := _given_back(story, before.token)) is not None:
+        if is_atomic:
+            # It gave way to somebody: what it did is rolled back, which the count of these steps shows.
+            return LOST_TRANSACTION
+        if story.away(given_back - story.lease, given_back) > HEARTBEAT:
+            # Its lease was nearly over, as it could not be renewed.
+            return "a lease about to end"
     # One that was held up between its claim and its step comes when another one has been there.
     if lapsed(story, after.token) or story.hits((FREEZE,), after.pid, claimed_at(story, after), after.began):
         return "a late start"
     return None
+
+
+def _given_back(story: Story, token: str) -> float | None:
+    """When a claim was handed back by who had it."""
+    claim = story.claims.get(token)
+    changes = story.changes.get(claim.run, ()) if claim else ()
+    ends = (change for change in changes if change.old_token == token and change.token != token)
+    end = next(ends, None)
+    is_handed_back = end is not None and end.status == "queued" and not (end.lapsed or end.suspect)
+    return story.monotonic(end.at) if end is not None and is_handed_back else None
 
 
 def claimed_at(story: Story, execution: Execution) -> float:
@@ -191,6 +208,7 @@ def _sleeps(story: Story) -> Iterator[Violation]:
 
 def _cancels(story: Story) -> Iterator[Violation]:
     """I14: who was told that a run is cancelled may rely on that."""
+    starvation = [story.monotonic(change.at) for change in starved(story)]
     for run_id, acknowledged in story.cancels.items():
         run = story.runs.get(run_id)
         if run is None or acknowledged is None:
@@ -204,6 +222,9 @@ def _cancels(story: Story) -> Iterator[Violation]:
         for one in story.by_run.get(run_id, ()):
             late = one.began - acknowledged
             if one.is_undo or late <= GRACE or run.status != "cancelled":
+                continue
+            if any(abs(at - acknowledged) < late + story.lease for at in starvation):
+                # The machine was too slow for heartbeats, which is counted.
                 continue
             deaf = late - story.away(acknowledged, one.began)
             if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(

@@ -11,7 +11,7 @@ from tests.chaos.faults import OF_POSTGRES, OF_REDIS
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found, put, row_of
 from tests.chaos.programs import Program
-from tests.chaos.repetitions import GRACE, HEARTBEAT, repetitions, starved
+from tests.chaos.repetitions import GRACE, HEARTBEAT, LOST_TRANSACTION, repetitions, starved
 from tests.chaos.witness import BEGIN, DIE, RAISE
 
 # --- again -----------------------------------------------------------------------------------
@@ -63,6 +63,31 @@ def test_a_repetition_that_nothing_explains(making: Making, kind: str) -> None:
     run = repeated(making, *filter(None, [kind]))
     assert found(making) == [("repeated", run)]
     assert repetitions(told(making.evidence)) == {"nothing": 1}
+
+
+def handed_back(making: Making, path: str, *, away: float = 0.0) -> str:
+    """A step that began again after its claim was handed back by who had it."""
+    run, token = begun(making)
+    if away:
+        making.hit("freeze_postgres", seconds=away)
+    making.execute(run, path, token, 2, writes=False)
+    making.lose(run, token, suspect=False)
+    token = making.claim(run)
+    making.execute(run, path, token, 2, is_atomic=path == "count0")
+    making.leave(run, token, "odd", ONE_STEP if path == "step0" else [["count", 1]], "succeeded", claims=2)
+    return run
+
+
+def test_an_atomic_step_may_give_way_with_all_that_it_did(making: Making) -> None:
+    handed_back(making, "count0")
+    assert found(making) == []
+    assert repetitions(told(making.evidence)) == {LOST_TRANSACTION: 1}
+
+
+@pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (HEARTBEAT / 2, 1), (3 * HEARTBEAT, 0)])
+def test_who_cannot_renew_a_lease_gives_it_back_before_its_end(making: Making, away: float, expected: int) -> None:
+    run = handed_back(making, "step0", away=away)
+    assert found(making) == [("repeated", run)] * expected
 
 
 @pytest.mark.parametrize("kind", ["", "drain", *OF_REDIS])
@@ -261,6 +286,19 @@ def test_a_step_that_began_after_the_cancellation(
     making.execute(run, path, token, 2, ends=False)
     making.leave(run, token, "odd", [["undoable", 1]], "cancelled")
     assert found(making) == [("cancel", run)] * expected
+
+
+def test_a_machine_that_is_too_slow_for_heartbeats_hears_of_a_cancellation_late(making: Making) -> None:
+    other, lease = begun(making)
+    run = making.enqueue("late") or "run-late"
+    token = making.claim(run)
+    making.cancel("late")
+    making.tick(GRACE + 1)
+    making.lose(other, lease, lapsed=True)
+    making.execute(run, "undoable0", token, 2, ends=False)
+    making.leave(run, token, "late", [["undoable", 1]], "cancelled")
+    making.leave(other, making.claim(other), "odd", ONE_STEP, "failed", claims=2)
+    assert [rule for rule, _ in found(making) if rule == "cancel"] == []
 
 
 def test_the_children_of_a_cancelled_run_are_cancelled_with_it(making: Making) -> None:
