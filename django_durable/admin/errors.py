@@ -36,6 +36,11 @@ PHRASES = (
     _("turn %(turn)s of loop %(path)s has left the journal, which keeps the last turns (history=…) only."),
     _("its journal does not say any more what the state of turn %(turn)s of loop %(path)s was."),
     _("its journal is damaged (%(error)s)."),
+    # Of events.
+    _(
+        "Run %(run)s has open events: %(events)s, of %(size)s bytes. %(setting)s is %(limit)s: "
+        "send it again when the run has taken some."
+    ),
     # Of names and payloads.
     _("is empty"),
     _("is longer than %(most)s characters"),
@@ -56,7 +61,7 @@ _NAME = re.compile(r"%\((\w+)\)s")
 _LED = re.compile("([^:]+: )(.*)", re.DOTALL)
 """With the type of an error before it, as a stored problem is, or with what it is about."""
 _GROUPED = re.compile(r"\d{1,3}(,\d{3}){1,5}")
-_COUNTS = frozenset({"most", "size", "cap"})
+_COUNTS = frozenset({"most", "size", "cap", "events", "limit"})
 
 
 def told(error: Exception) -> str:

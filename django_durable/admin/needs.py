@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
+from zlib import crc32
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Q, QuerySet
@@ -54,6 +55,11 @@ class Named(NamedTuple):
     label: str
     url: str
     button: Button | None = None
+
+    @property
+    def key(self) -> str:
+        """By which a refreshed page knows it again: others may have come before it, and a button keeps its focus."""
+        return f"{crc32(self.label.encode()):08x}"
 
 
 @dataclass(frozen=True)

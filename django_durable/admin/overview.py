@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ..client.holding import held_by, holds
-from ..client.listing import heard_of_since, last_heard_of
+from ..client.listing import heard_of_since
 from ..client.standing import Bounded, QueueStanding, Standing, standing
 from ..client.statistics import EVENTS, Bucket, Counts, by_queue, series
 from ..core import clock
@@ -130,7 +130,7 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     found = holds()
     held = {hold.name: hold for hold in found if hold.kind == Hold.QUEUE}
     stands = standing(failed_since=midnight, held=held_by(found))
-    heard = heard_of_since(stands.now - SILENT_SHOWN)
+    heard, last = heard_of_since(stands.now - SILENT_SHOWN)
     alive = [worker for worker in heard if state_of(worker, stands.now) == "alive"]
     served = {str(queue) for worker in alive for queue in worker.queues}
     # Where nobody is alive at all one sentence says so, and not one for each queue.
@@ -139,7 +139,7 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     names = {*stands.queues, *served, *recent, *held, *(each.options.queue for each in workflows().values())}
     return {
         "is_dead": not alive,
-        "last_heard": _last_heard(stands.now) if not alive and may_look(request, "worker") else "",
+        "last_heard": _last_heard(last, stands.now) if last and not alive and may_look(request, "worker") else "",
         "needs": needs_of(request, stands, unserved, midnight),
         "holds": [line_of(hold) for hold in found[:HOLDS_SHOWN]],
         "holds_are_cut": len(found) > HOLDS_SHOWN,
@@ -159,10 +159,8 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _last_heard(now: datetime) -> str:
+def _last_heard(worker: Worker, now: datetime) -> str:
     """Of whoever that was, whenever: without a worker one asks since when there is none, and whether it was stopped."""
-    if (worker := last_heard_of()) is None:
-        return ""
     if worker.stopped_at is None:
         return format_html(_("{} was heard of last, {} ago."), cells.name(str(worker)), ago(worker.heartbeat_at, now))
     stopped = ago(worker.stopped_at, now)

@@ -167,12 +167,8 @@ class RunAdmin(SteeredAdmin):
     def short_id(self, run: Run) -> str:
         """Seen by its end, and copied as a whole, which is what the search takes."""
         whole, end = str(run.pk), cells.short_id(run.pk)
-        return format_html(
-            '<code class="durable-whole-id" title="{}"><span class="durable-id-rest">{}</span>{}</code>',
-            whole,
-            whole.removesuffix(end),
-            end,
-        )
+        rest = format_html('<span class="durable-id-rest" aria-hidden="true">{}</span>', whole.removesuffix(end))
+        return format_html('<code class="durable-whole-id" title="{}">{}{}</code>', whole, rest, end)
 
     @admin.display(description=_("queue"))
     def queue_name(self, run: Run) -> str:
@@ -200,8 +196,10 @@ class RunAdmin(SteeredAdmin):
         now = clock.utcnow()
         if run.started_at is None and run.status == Status.QUEUED:
             return format_html(gettext("queued {}"), cells.relative(run.queued_at, now))
-        is_to_come = run.started_at is None and run.status == Status.SCHEDULED
-        return cells.relative(run.wake_at if is_to_come else run.started_at, now)
+        if run.started_at is None and run.status == Status.SCHEDULED and run.wake_at is not None:
+            wakes = cells.relative(run.wake_at, now)
+            return wakes if run.wake_at > now else format_html(gettext("due {}"), wakes)
+        return cells.relative(run.started_at, now)
 
     @admin.display(description=_("duration"))
     def took(self, run: Run) -> str:

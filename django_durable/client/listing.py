@@ -168,14 +168,14 @@ def live_workers(now: datetime) -> list[Worker]:
     return list(_workers().filter(heartbeat_at__gte=silent_since(now)).order_by("pk"))
 
 
-def heard_of_since(moment: datetime) -> list[Worker]:
-    """Processes that have not stopped and were heard of since then, the last heard of first. Without what they know."""
-    return list(_workers().filter(heartbeat_at__gte=moment).defer("workflows").order_by("-heartbeat_at")[:LIMIT_MOST])
-
-
-def last_heard_of() -> Worker | None:
-    """Of all processes, whether they stopped or not and however long ago. Without what it knows."""
-    return Worker.objects.using(Database().alias).defer("workflows").order_by("-heartbeat_at").first()
+def heard_of_since(moment: datetime) -> tuple[list[Worker], Worker | None]:
+    """Processes that have not stopped and were heard of since then, the last heard of first; and which one was heard of
+    last of all, whether it stopped or not and however long ago. Without what they know."""
+    everybody = Worker.objects.using(Database().alias).order_by("-heartbeat_at")
+    recent = Q(stopped_at=None, heartbeat_at__gte=moment)
+    found = list(everybody.filter(recent | Q(pk__in=everybody.values("pk")[:1])).defer("workflows")[:LIMIT_MOST])
+    heard = [worker for worker in found if worker.stopped_at is None and worker.heartbeat_at >= moment]
+    return heard, next(iter(found), None)
 
 
 def _workers() -> QuerySet[Worker]:

@@ -47,7 +47,7 @@ def test_the_question_says_how_many_and_which(boss: Client) -> None:
     other, fine = make_run("failed", workflow="app.sleepy"), make_run("succeeded")
     asked = ask(boss, "resume", "?status=failed&workflow=app.doubling")
     text = text_of(asked)
-    assert "Resume: all runs that match" in text and "3 runs match." in text
+    assert "Resume: all runs that match" in text and "This can be done to 3 runs." in text
     assert "Status failed" in text and "Workflow app.doubling" in text and "Created until" in text
     assert all(str(run.pk) in text for run in runs) and str(other.pk) not in text
     assert not Audit.objects.exists()
@@ -70,7 +70,7 @@ def test_what_came_after_the_question_is_left_alone(boss: Client) -> None:
 def test_the_last_hour_is_that_of_the_question(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     old, recent = make_old("queued", timedelta(hours=2)), make_old("queued", timedelta(minutes=50))
     asked = ask(boss, "cancel", "?created=1h")
-    assert "1 run matches." in text_of(asked)
+    assert "This can be done to 1 run." in text_of(asked)
     later = timezone.now() + timedelta(minutes=30)
     monkeypatch.setattr("django_durable.admin.finding.clock.utcnow", lambda: later)
     answer(boss, asked)
@@ -119,7 +119,7 @@ def test_windows_without_a_match_are_passed(boss: Client, monkeypatch: pytest.Mo
         make_run("queued")
     asked = ask(boss, "cancel", "?workflow=app.rare")
     assert "Not all runs were looked at" in text_of(asked)
-    assert "Nobody knows yet how many runs match" in text_of(asked)
+    assert "Nobody knows yet to how many runs this can be done" in text_of(asked)
     answer(boss, asked)
     assert statuses(rare) == ["cancelled"]
     assert Run.objects.filter(status="queued").count() == 5
@@ -129,7 +129,7 @@ def test_nobody_counts_further_than_the_pages_reach(boss: Client, monkeypatch: p
     monkeypatch.setattr(CappedPaginator, "most", 2)
     runs = [make_run("queued") for _ in range(4)]
     asked = ask(boss, "cancel")
-    assert "2+ runs match: nobody has counted further." in text_of(asked)
+    assert "This can be done to 2+ runs: nobody has counted further." in text_of(asked)
     answer(boss, asked)
     assert set(statuses(*runs)) == {"cancelled"}
 
@@ -138,7 +138,7 @@ def test_a_reason_that_is_too_long_asks_again(boss: Client) -> None:
     run = make_run("queued")
     again = answer(boss, ask(boss, "cancel"), "x" * 1_001)
     make_run("queued")
-    assert "1 run matches." in text_of(again)
+    assert "This can be done to 1 run." in text_of(again)
     answer(boss, again, "shorter")
     assert [audit.run_id for audit in Audit.objects.all()] == [run.pk]
 
@@ -192,7 +192,7 @@ def test_a_question_that_says_which_is_answered_for_these(boss: Client) -> None:
     """Not for those that come to match after it, though they are older than its newest."""
     gone, later, meant = make_run("failed"), make_run("queued"), make_run("failed")
     asked = ask(boss, "rerun", "?status=failed")
-    assert "2 runs match." in text_of(asked)
+    assert "This can be done to 2 runs." in text_of(asked)
     Run.objects.filter(pk=later.pk).update(status="failed", finished_at=timezone.now(), queued_at=None)
     Run.objects.filter(pk=gone.pk).update(status="succeeded")
     for run in (later, meant, gone):
@@ -208,7 +208,7 @@ def test_these_stay_the_same_on_the_pages_that_come_between(boss: Client, monkey
     page = answer(boss, ask(boss, "resume", "?status=failed"), "x" * 1_001)
     Run.objects.filter(pk=late.pk).update(status="failed", finished_at=timezone.now(), queued_at=None)
     again = answer(boss, page, "x" * 1_001)
-    assert "3 runs match." in text_of(again)
+    assert "This can be done to 3 runs." in text_of(again)
     page, pages = again, 0
     while page.status_code == 200 and pages < 20:
         page, pages = answer(boss, page, "mended"), pages + 1
@@ -228,7 +228,7 @@ def test_a_file_has_no_such_list(boss: Client) -> None:
     asked = ask(boss, "export")
     assert "named" not in dict(asked.context["hidden"])
     again = answer(boss, asked, "x" * 1_001, named="x")
-    assert "1 run matches." in text_of(again)
+    assert "This can be done to 1 run." in text_of(again)
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
@@ -394,5 +394,5 @@ def test_a_hostile_filter_is_escaped(boss: Client) -> None:
     make_run("queued", workflow=name, queue=name)
     query = "?workflow=%22%3E%3Chostile%20onclick%3D%27x%27%3E&queue=%22%3E%3Chostile%20onclick%3D%27x%27%3E"
     asked = ask(boss, "cancel", query)
-    assert "1 run matches." in text_of(asked)
+    assert "This can be done to 1 run." in text_of(asked)
     assert judge(asked) == [] and judge(boss.get(list_url(query))) == []

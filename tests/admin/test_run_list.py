@@ -206,6 +206,7 @@ def cell(client: Client, column: str) -> str:
     [
         ("queued", {"queued_at": timedelta(minutes=-14)}, "queued 14 min ago"),
         ("scheduled", {"wake_at": timedelta(hours=3, minutes=30)}, "in 3 h"),
+        ("scheduled", {"wake_at": timedelta(hours=-2)}, "due 2 h ago"),
         ("queued", {"queued_at": timedelta(0), "started_at": timedelta(hours=-2)}, "2 h ago"),
         ("paused", {"started_at": None}, "-"),
     ],
@@ -224,7 +225,7 @@ def test_the_whole_id_stands_in_the_list_to_be_copied_and_leads_to_the_run(boss:
     page = boss.get(list_url()).content.decode()
     [code] = re.findall(rf'<code class="durable-whole-id" title="{run.pk}">.*?</code>', page)
     rest, end = str(run.pk)[:-12], str(run.pk)[-12:]
-    assert code.endswith(f'<span class="durable-id-rest">{rest}</span>{end}</code>')
+    assert code.endswith(f'<span class="durable-id-rest" aria-hidden="true">{rest}</span>{end}</code>')
     copied = re.sub("<.*?>", "", code)
     assert listed(boss, f"?q={copied}") == [run]
     assert listed(boss, f"?q={end}") == []
@@ -531,7 +532,7 @@ def test_what_was_not_looked_at_is_reached(boss: Client, monkeypatch: pytest.Mon
 def test_an_action_on_older_runs_is_done_to_no_newer_one(boss: Client) -> None:
     runs = [make_run() for _ in range(3)]
     asked = boss.post(list_url(f"?until={runs[1].pk}"), {**EXPORT_ALL, "action": "cancel_selected"})
-    assert "2 runs match." in text_of(asked)
+    assert "This can be done to 2 runs." in text_of(asked)
     fields = {field.name: field.value() for field in asked.context["form"] if field.value() is not None}
     boss.post(asked.context["target"], {**dict(asked.context["hidden"]), **fields, "confirmed": "1"})
     found = dict(Run.objects.values_list("pk", "status"))

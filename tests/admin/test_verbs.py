@@ -122,7 +122,7 @@ def test_a_form_that_is_sent_twice_sends_one_event(boss: Client) -> None:
     [
         (RunLocked([], 2.0), "is held by another transaction"),
         (RunNotFound("0"), "The run is gone: it takes no events."),
-        (TooManyEvents(uuid7(), 3, 9, "MAX_OPEN_EVENTS", 3), "Send it again when the run has taken some."),
+        (TooManyEvents(uuid7(), 3, 9, "MAX_OPEN_EVENTS", 3), "send it again when the run has taken some."),
     ],
     ids=["held", "gone", "full"],
 )

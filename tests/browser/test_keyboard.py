@@ -110,7 +110,7 @@ def test_what_failed_is_resumed_from_the_overview(keys: Keyboard) -> None:
     make_worker()
     page.goto(reverse(OVERVIEW))
     keys.use(page.locator("#durable-needs").get_by_role("button", name="Resume"))
-    expect(page.locator(".durable-why")).to_contain_text("1 run matches.")
+    expect(page.locator(".durable-why")).to_contain_text("This can be done to 1 run.")
     keys.fill(page.get_by_label("Reason"), "The gateway answers again.")
     keys.use(page.get_by_role("button", name="Yes, do it"))
     expect(page.locator(".messagelist")).to_contain_text("1 run goes on.")

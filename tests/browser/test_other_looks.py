@@ -88,7 +88,7 @@ def the_way(page: Page, workflow: str) -> Iterator[str]:
     page.locator("select[name=action]").first.select_option("resume_selected")
     yield "all that match"
     page.locator(".actions [type=submit]").first.click()
-    expect(page.locator(".durable-why")).to_have_text(f"{FAILED} runs match.")
+    expect(page.locator(".durable-why")).to_have_text(f"This can be done to {FAILED} runs.")
     page.get_by_label("Reason").fill("The gateway answers again.")
     yield "the question"
     page.locator(".submit-row [type=submit]").click()

@@ -96,7 +96,7 @@ def test_what_has_stopped_goes_on_after_two_clicks(overview: Watched, status: st
     runs = [make_run(status) for _ in range(3)]
     overview.ask()
     overview.needs.get_by_role("button", name="Resume").click()
-    expect(overview.page.locator("#content")).to_contain_text("3 runs match.")
+    expect(overview.page.locator("#content")).to_contain_text("This can be done to 3 runs.")
     assert set(Run.objects.values_list("status", flat=True)) == {status}, "it is asked first"
     overview.page.get_by_role("button", name="Yes, do it").click()
     expect(overview.page.locator(".messagelist")).to_contain_text("3 runs go on.")
