@@ -11,7 +11,8 @@ from django.db import transaction
 
 from django_durable import Context, Retry, durable_workflow, get_run
 from django_durable.core.clock import DatabaseClock
-from django_durable.core.journal.outcomes import Released
+from django_durable.core.flow.flow import Flow
+from django_durable.core.journal.outcomes import Outcome, Released
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import Run
 from django_durable.store.claiming import claim_next
@@ -57,6 +58,7 @@ def test_the_step_gives_way_and_is_done_once(
     db: PrivateDatabase,
     threads: Threads,
     connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Counter.objects.create(name="a")
     run = counting.enqueue()
@@ -71,10 +73,19 @@ def test_the_step_gives_way_and_is_done_once(
 
     began = time.monotonic()
     committer = Committer(connect(), lambda *_: None)
+    ends, end = [], Flow.end
+
+    def note(flow: Flow, outcome: Outcome) -> None:
+        ends.append((type(outcome), flow.journal.find("count")))
+        end(flow, outcome)
+
+    monkeypatch.setattr(Flow, "end", note)
     with during(meet):
         outcome = run_attempt(claim, counting, committer)
     answer(views[0])
     assert type(outcome) is Released
+    # Nobody who looks for what this attempt has done finds it.
+    assert ends == [(Released, None)]
     assert time.monotonic() - began < LEASE / 3, "they waited until the lease was over"
     committer.close()
     run_until_idle()
