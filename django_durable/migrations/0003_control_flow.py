@@ -406,15 +406,6 @@ class Migration(migrations.Migration):
                 name="durable_audit_of_one",
             ),
         ),
-        migrations.AddIndex(
-            model_name="fire",
-            index=models.Index(
-                models.F("schedule"),
-                models.OrderBy(models.F("scheduled_for"), descending=True),
-                condition=models.Q(("run_id__isnull", False)),
-                name="durable_fire_latest",
-            ),
-        ),
         migrations.AddConstraint(
             model_name="hold",
             constraint=models.UniqueConstraint(fields=("kind", "name"), name="durable_hold_once"),

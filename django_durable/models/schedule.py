@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 
@@ -71,10 +71,6 @@ class Fire(models.Model):
         indexes = [
             models.Index(fields=["schedule"], name="durable_fire_live", condition=Q(is_open=True)),
             models.Index(fields=["run_id"], name="durable_fire_run", condition=Q(run_id__isnull=False)),
-            # Its latest runs, however many instants since then were skipped.
-            models.Index(
-                "schedule", F("scheduled_for").desc(), name="durable_fire_latest", condition=Q(run_id__isnull=False)
-            ),
         ]
 
     def __str__(self) -> str:
