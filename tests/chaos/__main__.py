@@ -57,9 +57,11 @@ def trial(servers: Servers, options: argparse.Namespace, seed: str) -> Verdict:
     rounds = max(1, round(options.duration / ROUND_SECONDS))
     for number in range(rounds):
         of_round = f"{seed}-{number}"
-        found = len(totals.violations)
+        found, recovered = len(totals.violations), len(totals.clear)
         play(servers, of_round, options.duration / rounds, options.workers, options.rate, totals)
-        if options.keep or len(totals.violations) > found:
+        # One that took long is to be explained too, whatever the rest of them come to.
+        is_slow = max(totals.clear[recovered:], default=0.0) > 2 * totals.allowed
+        if options.keep or is_slow or len(totals.violations) > found:
             print(f"logs of {of_round}: {keep(servers.folder)}", flush=True)
     print(report.table(totals))
     for goal in report.missed(totals):
