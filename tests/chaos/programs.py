@@ -193,7 +193,7 @@ class Step:
 SLEEP_ENDS = (" begins", " is over")
 """A sleep stands between two steps, which show how long it was: what their paths have behind its own."""
 
-BACK_OFF = 0.05
+BACK_OFF = 0.15
 """Seconds before the next attempt of a step that failed, jitter apart."""
 
 

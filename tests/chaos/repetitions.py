@@ -17,6 +17,9 @@ JITTER = 0.1
 """The part by which a back-off may be shorter than its policy says."""
 
 HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
+CLOCK_STEP = 0.04
+"""Seconds by which a machine may set the time of day back at once, by which the database says when something is due."""
+
 GRACE = 2 * HEARTBEAT + SLOWEST
 """Seconds after which who works on a cancelled run has heard of it and ended its step: a step and two heartbeats."""
 
@@ -76,7 +79,7 @@ def _attempts(story: Story, run_id: str, path: str, executions: list[Execution])
     for before, after in pairwise(executions):
         if before.moment != RAISE or after.attempt != before.attempt + 1 or before.ended is None or step.is_atomic:
             continue
-        if (pause := after.began - before.ended) < BACK_OFF * (1 - JITTER):
+        if (pause := after.began - before.ended) < BACK_OFF * (1 - JITTER) - CLOCK_STEP:
             yield Violation("attempts", run_id, f"{path!r} was tried again after {pause:.3f} s")
 
 
@@ -202,7 +205,7 @@ def _sleeps(story: Story) -> Iterator[Violation]:
         for path, seconds in sleeps_of(run.program):
             before = story.by_step.get((run.id, path + begins), [])
             after = story.by_step.get((run.id, path + is_over), [])
-            if before and after and (slept := after[0].began - before[0].began) < seconds:
+            if before and after and (slept := after[0].began - before[0].began) < seconds - CLOCK_STEP:
                 yield Violation("early", run.id, f"slept {slept:.3f} s of {seconds:g} at {path!r}")
 
 

@@ -10,7 +10,7 @@ from tests.chaos.checker import told
 from tests.chaos.faults import OF_POSTGRES, OF_REDIS
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found, put, row_of
-from tests.chaos.programs import Program
+from tests.chaos.programs import BACK_OFF, Program
 from tests.chaos.repetitions import GRACE, HEARTBEAT, LOST_TRANSACTION, repetitions, starved
 from tests.chaos.witness import BEGIN, DIE, RAISE
 
@@ -225,17 +225,17 @@ def stumbled(making: Making, *, attempts: int, pause: float) -> str:
 
 
 def test_an_attempt_after_its_time(making: Making) -> None:
-    stumbled(making, attempts=2, pause=0.06)
+    stumbled(making, attempts=2, pause=BACK_OFF)
     assert found(making) == []
 
 
 def test_an_attempt_too_early(making: Making) -> None:
-    run = stumbled(making, attempts=2, pause=0.02)
+    run = stumbled(making, attempts=2, pause=BACK_OFF / 2)
     assert found(making) == [("attempts", run)]
 
 
 def test_an_attempt_too_many(making: Making) -> None:
-    run = stumbled(making, attempts=3, pause=0.06)
+    run = stumbled(making, attempts=3, pause=BACK_OFF)
     assert found(making) == [("attempts", run)]
 
 
