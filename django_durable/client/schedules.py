@@ -99,7 +99,7 @@ FAILURES = frozenset({Status.FAILED, Status.BLOCKED})
 
 def failing() -> Q:
     """Of schedules those of whose latest runs the last one that tells anything failed: one that is not over or was
-    cancelled tells nothing. A few steps in an index for each."""
+    cancelled tells nothing. Past the instants since then that were skipped, which an index has in the same order."""
     alias = Database().alias
     fires = Fire.objects.using(alias).filter(schedule=OuterRef(OuterRef("pk")), run_id__isnull=False)
     newest = [Subquery(fires.order_by("-scheduled_for").values("run_id")[n : n + 1]) for n in range(JUDGED_BY)]

@@ -82,7 +82,7 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
         _forget(flow, perform.path, known)
         flow.lease.is_suspect = was_suspect
         logger.warning(
-            "step %r of run %s gives way: who holds the run waits for what the step has changed",
+            "step %r of run %s gives way: somebody holds the run, and somebody waits for what the step has changed",
             perform.path,
             flow.run.run_id,
         )

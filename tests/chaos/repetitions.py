@@ -87,10 +87,10 @@ def _repetitions(story: Story, run_id: str, path: str, executions: list[Executio
     """I9: a step is executed once more only where the claim that it was executed under was lost to a fault."""
     for before, after, why in _again(story, run_id, path, executions):
         text = f"{path!r} was executed again, {after.began - before.began:.3f} s later"
-        if before.token == after.token and why != LOST_TRANSACTION:
-            yield Violation("repeated", run_id, f"{text}, under the same claim")
-        elif why is None:
-            yield Violation("repeated", run_id, f"{text}, and no fault had hit process {before.pid}")
+        if why is None:
+            is_same = before.token == after.token
+            reason = "under the same claim" if is_same else f"and no fault had hit process {before.pid}"
+            yield Violation("repeated", run_id, f"{text}, {reason}")
 
 
 def repetitions(story: Story) -> Counter[str]:
@@ -117,6 +117,9 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
     if is_atomic and felt and after.attempt > before.attempt:
         # That is an error of the attempt.
         return LOST_TRANSACTION
+    if before.token == after.token:
+        # Nothing that became of the claim later is a reason.
+        return None
     if story.hits(DEADLY, before.pid, before.began, after.began):
         return "a death"
     if story.hits((FREEZE,), before.pid, before.began, after.began):
@@ -142,10 +145,10 @@ def _given_back(story: Story, token: str) -> float | None:
     """When a claim was handed back by who had it."""
     claim = story.claims.get(token)
     changes = story.changes.get(claim.run, ()) if claim else ()
-    ends = (change for change in changes if change.old_token == token and change.token != token)
-    end = next(ends, None)
-    is_handed_back = end is not None and end.status == "queued" and not (end.lapsed or end.suspect)
-    return story.monotonic(end.at) if end is not None and is_handed_back else None
+    end = next((change for change in changes if change.old_token == token and change.token != token), None)
+    if end is None or end.status != "queued" or end.lapsed or end.suspect:
+        return None
+    return story.monotonic(end.at)
 
 
 def claimed_at(story: Story, execution: Execution) -> float:

@@ -152,6 +152,15 @@ def test_a_repetition_within_one_claim(making: Making) -> None:
     assert found(making) == [("repeated", run)]
 
 
+def test_an_atomic_step_runs_once_under_a_claim_that_is_handed_back_later(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "count0", token, 2, writes=False)
+    making.execute(run, "count0", token, 2, is_atomic=True)
+    making.lose(run, token, suspect=False)
+    making.leave(run, making.claim(run), "odd", [["count", 1]], "succeeded", claims=2)
+    assert found(making) == [("repeated", run)]
+
+
 def test_a_repetition_by_who_came_after_the_commit(making: Making) -> None:
     run, token = begun(making)
     making.execute(run, "step0", token, 2)
@@ -288,17 +297,19 @@ def test_a_step_that_began_after_the_cancellation(
     assert found(making) == [("cancel", run)] * expected
 
 
-def test_a_machine_that_is_too_slow_for_heartbeats_hears_of_a_cancellation_late(making: Making) -> None:
+@pytest.mark.parametrize(("lapsed", "expected"), [(True, []), (False, ["cancel"])])
+def test_a_machine_that_is_too_slow_for_heartbeats_hears_of_a_cancellation_late(
+    making: Making, lapsed: bool, expected: list[str]
+) -> None:
     other, lease = begun(making)
-    run = making.enqueue("late") or "run-late"
-    token = making.claim(run)
+    making.enqueue("late")
+    token = making.claim("run-late")
     making.cancel("late")
     making.tick(GRACE + 1)
-    making.lose(other, lease, lapsed=True)
-    making.execute(run, "undoable0", token, 2, ends=False)
-    making.leave(run, token, "late", [["undoable", 1]], "cancelled")
-    making.leave(other, making.claim(other), "odd", ONE_STEP, "failed", claims=2)
-    assert [rule for rule, _ in found(making) if rule == "cancel"] == []
+    making.lose(other, lease, lapsed=lapsed)
+    making.execute("run-late", "undoable0", token, 2, ends=False)
+    making.leave("run-late", token, "late", [["undoable", 1]], "cancelled")
+    assert [rule for rule, run in found(making) if run == "run-late"] == expected
 
 
 def test_the_children_of_a_cancelled_run_are_cancelled_with_it(making: Making) -> None:
