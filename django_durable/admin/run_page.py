@@ -18,7 +18,7 @@ from ..client.listing import Excerpt
 from ..client.why import holder_of, why_held_by
 from ..conf import durable_settings
 from ..core import clock
-from ..core.journal.states import LIVE, PayloadKind, Status
+from ..core.journal.states import LIVE, PayloadKind, Status, failure_kinds
 from ..models import JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
 from . import cells
@@ -161,7 +161,8 @@ def _whole(
     """What a page of the whole run shows beside its timeline, what was read with it, and when events were sent."""
     payloads, tags, numbered = _payloads(run, beside, may_see)
     events, sent = events_of(run, addresses, with_payloads=may_see)
-    failure = PayloadKind.ERROR if PayloadKind.ERROR in payloads or run.status not in LIVE else PayloadKind.RETRY
+    kinds = failure_kinds(run.status)
+    failure = next((kind for kind in kinds if kind in payloads), kinds[-1])
     context = {
         "progress": _progress(run, payloads.get(PayloadKind.PROGRESS)),
         "annotations": shown_notes(run, payloads.get(PayloadKind.NOTES), addresses.of(PayloadKind.NOTES)),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from ..core.journal.states import LIVE, PayloadKind
+from ..core.journal.states import PayloadKind, failure_kinds
 from ..models import Event, JournalEntry, LogLine, Payload, Run, Tag
 from ..models.run import RunQuerySet
 from ..store.database import Database
@@ -77,8 +77,7 @@ def _documents(run_ids: Sequence[UUID]) -> dict[UUID, Document]:
     journal = JournalEntry.objects.using(alias).filter(run_id__in=run_ids).order_by("seq")
     entries = _grouped(journal, "run_id", ENTRY_FIELDS)
     for run_id, document in documents.items():
-        if document["run"]["status"] not in LIVE:
-            # Of an earlier attempt, which says nothing of how it ended.
+        if PayloadKind.RETRY not in failure_kinds(document["run"]["status"]):
             payloads[run_id].pop(PayloadKind.RETRY, None)
         document["payloads"] = payloads[run_id]
         document["journal"] = entries[run_id]

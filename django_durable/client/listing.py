@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, TextFiel
 from django.db.models.functions import Cast, Left, Length
 
 from ..conf import durable_settings
-from ..core.journal.states import LIVE, PayloadKind, Status
+from ..core.journal.states import PayloadKind, Status, failure_kinds
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
 from ..models.run import IS_QUEUED, RunQuerySet
 from ..store.database import Database
@@ -107,8 +107,7 @@ def _runs() -> RunQuerySet:
 
 def _payloads(alias: str, run: Run) -> dict[str, Excerpt]:
     rows = Payload.objects.using(alias).filter(run_id=run.pk).order_by("kind")
-    if run.status not in LIVE:
-        # Of an earlier attempt, which says nothing of how it ended.
+    if PayloadKind.RETRY not in failure_kinds(run.status):
         rows = rows.exclude(kind=PayloadKind.RETRY)
     return {
         kind: Excerpt(text, size)

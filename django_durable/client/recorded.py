@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ..core.journal.journal import Entry
-from ..core.journal.states import LIVE, EntryStatus, Kind, PayloadKind
+from ..core.journal.states import EntryStatus, Kind, PayloadKind, failure_kinds
 from .exporting import FORMAT, VERSION
 
 
@@ -60,7 +60,7 @@ def _read(document: dict[str, Any]) -> Recorded:
         created_at=datetime.fromisoformat(run["created_at"]),
         is_cancelling=run["cancel_requested_at"] is not None,
         input=payloads.get(PayloadKind.INPUT),
-        error=payloads.get(PayloadKind.ERROR) or (payloads.get(PayloadKind.RETRY) if run["status"] in LIVE else None),
+        error=next((payloads[kind] for kind in failure_kinds(run["status"]) if kind in payloads), None),
         entries=entries,
         unreadable=unreadable,
     )

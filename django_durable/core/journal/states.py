@@ -98,3 +98,9 @@ class PayloadKind(StrEnum):
     """Paths of entries that a run which succeeded did not come to any more: its code had changed."""
     UNWANTED = "unwanted"
     """Paths, one a line, whose children are still to be cancelled: a branch that lost a race had started them."""
+
+
+def failure_kinds(status: str) -> tuple[PayloadKind, ...]:
+    """Where a run of this status says what went wrong, the outcome first. Of an earlier attempt only while it is live:
+    that says nothing of how the run ended."""
+    return (PayloadKind.ERROR, PayloadKind.RETRY) if status in LIVE else (PayloadKind.ERROR,)
