@@ -6,14 +6,15 @@ Signals mean nothing more than "drain" here; who counts them is the supervisor.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
+import select
 import signal
 import threading
 from typing import Any
 from uuid import UUID
 
+from . import memory
 from .process import WorkerOptions, WorkerProcess
 
 logger = logging.getLogger("django_durable.worker")
@@ -25,23 +26,25 @@ time of the drain; a step would not end. None is 0, 1 or 2: with these, user cod
 DRAINED, STILL_BUSY, GAVE_UP = 20, 21, 22
 """The same for a child that drained for another reason (an order, a signal, a step that would not end)."""
 
-YOUNG_OBJECTS = 10_000
-"""As many as are made before Python looks for cycles among them."""
 
-
-def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int) -> None:
-    """Work until told to drain; never returns. ``orders`` and ``reports`` are file descriptors of pipes."""
+def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int, *, stands_by: bool = False) -> None:
+    """Work until told to drain; never returns. ``orders`` and ``reports`` are file descriptors of pipes. One that
+    ``stands_by`` has all that it needs but for connections, and begins when it is called."""
     process = WorkerProcess(worker_id, options, lambda word: _report(reports, word))
-    threading.Thread(target=_obey, args=(orders, process), name="durable-orders", daemon=True).start()
+    called = threading.Event()
+    alarm_read, alarm_write = os.pipe()
+    obeying = (orders, alarm_read, process, called)
+    threading.Thread(target=_obey, args=obeying, name="durable-orders", daemon=True).start()
 
     def drain(number: int, frame: Any) -> None:
-        process.drain()
+        # Nothing with a lock, which this thread may hold just now: an Event that it waits for has one.
+        os.write(alarm_write, b"\0")
 
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
-    # What the project has imported stays: a full collection that walks through all of it stops every run meanwhile.
-    gc.freeze()
-    _collect_less_often()
+    memory.settle()
+    if stands_by:
+        called.wait()
     is_empty = process.run()
     if not is_empty:
         logger.warning("not all was let go within the grace time; the process ends and its runs are handed back")
@@ -50,23 +53,17 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
     os._exit(_status(process, is_empty))
 
 
-def _collect_less_often() -> None:
-    """Steps make thousands of objects a second, hardly any of them in cycles. To look through the young ones each 700,
-    as Python does by itself, takes a tenth of a busy process's CPU; what the project has set higher, or off, stays."""
-    young, *older = gc.get_threshold()
-    if 0 < young < YOUNG_OBJECTS:
-        gc.set_threshold(YOUNG_OBJECTS, *older)
-
-
 def _status(process: WorkerProcess, is_empty: bool) -> int:
     empty, busy, gave_up = (DONE, DONE_BUSY, DONE_GAVE_UP) if process.is_done else (DRAINED, STILL_BUSY, GAVE_UP)
     return empty if is_empty else gave_up if process.gave_up else busy
 
 
-def _obey(orders: int, process: WorkerProcess) -> None:
-    while os.read(orders, 64):
-        pass
+def _obey(orders: int, alarm: int, process: WorkerProcess, called: threading.Event) -> None:
+    """Until it is to drain: by the end of the orders, or by a signal."""
+    while alarm not in select.select([orders, alarm], [], [])[0] and os.read(orders, 64):
+        called.set()
     process.drain()
+    called.set()
 
 
 def _report(reports: int, word: str) -> None:

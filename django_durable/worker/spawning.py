@@ -8,15 +8,20 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 CHILD_ENV = "DURABLE_WORKER_CHILD"
-"""Tells a re-executed ``durable_worker`` that it is a child: its id, its pipes, whether it is isolated."""
+"""Tells a re-executed ``durable_worker`` that it is a child: its id, its pipes, whether it is isolated or stands by."""
+CALL = b"\n"
 
 
 @dataclass(slots=True)
 class Child:
-    """A worker process. ``place`` is its number among its siblings, None for one that is isolated."""
+    """A worker process. ``place`` is its number among its siblings, None for one that is isolated.
+
+    One that stands by is to be isolated, and does nothing until it is called.
+    """
 
     id: UUID
     process: subprocess.Popen[bytes]
@@ -25,6 +30,16 @@ class Child:
     place: int | None
     started: float
     is_draining: bool = False
+    is_standby: bool = False
+    was_called: bool = False
+
+    def call(self) -> None:
+        """What stood by is to work. Where it still imports the project it hears of this afterwards.
+
+        Raises OSError where it is dead.
+        """
+        os.write(self.orders, CALL)
+        self.is_standby, self.was_called = False, True
 
     def drain(self) -> None:
         """Close the pipe of orders; its end is the order. Never from a signal handler: it would close twice."""
@@ -33,7 +48,7 @@ class Child:
             os.close(self.orders)
 
 
-def spawn(command: Sequence[str], place: int | None) -> Child:
+def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False) -> Child:
     """Start a worker process with ``command``; the one at place 0 runs the loops. Raises OSError where there are no
     processes or descriptors left, or the program is gone, as after a deploy that removes what it replaces."""
     worker_id, pipes = uuid4(), list[int]()
@@ -41,7 +56,15 @@ def spawn(command: Sequence[str], place: int | None) -> Child:
         pipes += os.pipe()
         pipes += os.pipe()
         orders_read, orders_write, reports_read, reports_write = pipes
-        process = _execute(command, place, worker_id, orders_read, reports_write)
+        told = {
+            "id": str(worker_id),
+            "orders": orders_read,
+            "reports": reports_write,
+            "isolated": place is None,
+            "stands_by": is_standby,
+            "loops": place == 0,
+        }
+        process = _execute(command, told)
     except BaseException:
         for end in pipes:
             os.close(end)
@@ -49,23 +72,14 @@ def spawn(command: Sequence[str], place: int | None) -> Child:
     os.close(orders_read)
     os.close(reports_write)
     os.set_blocking(reports_read, False)
-    return Child(worker_id, process, orders_write, reports_read, place, time.monotonic())
+    return Child(worker_id, process, orders_write, reports_read, place, time.monotonic(), is_standby=is_standby)
 
 
-def _execute(
-    command: Sequence[str], place: int | None, worker_id: UUID, orders: int, reports: int
-) -> subprocess.Popen[bytes]:
-    told = {
-        "id": str(worker_id),
-        "orders": orders,
-        "reports": reports,
-        "isolated": place is None,
-        "loops": place == 0,
-    }
+def _execute(command: Sequence[str], told: dict[str, Any]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  (our own command, executed again)
         command,
         env={**os.environ, CHILD_ENV: json.dumps(told)},
-        pass_fds=(orders, reports),
+        pass_fds=(told["orders"], told["reports"]),
     )
 
 

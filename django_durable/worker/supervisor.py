@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from django.db.utils import Error
@@ -36,13 +36,19 @@ FEWEST_ISOLATED = 2
 SUSPECTS_FOR_EACH = 8
 """So many suspects are worth a process. Each goes through several a second where steps are short, and to start one
 takes a core for about a second, which what has just died needs as well."""
+STANDBY_SECONDS = 3.0
+"""So long nobody else has been started when one is that stands by: it takes no core from who is needed now."""
 SUSPECTS = re.compile(rb"suspects (\d+)")
 
 
 class Supervisor:
-    """``run`` returns when all children have ended: after a drain, or because their options say so."""
+    """``run`` returns when all children have ended: after a drain, or because their options say so.
 
-    def __init__(self, command: Sequence[str], processes: int) -> None:
+    With ``has_standby`` one more process stands by: whoever dies leaves runs that have to wait for an isolated one, and
+    to start that takes as long as the project takes to be imported, on a machine that has just lost something.
+    """
+
+    def __init__(self, command: Sequence[str], processes: int, *, has_standby: bool = False) -> None:
         self._command = list(command)
         self._processes = processes
         self._children: list[Child] = []
@@ -51,6 +57,8 @@ class Supervisor:
         self._stopping = False
         self._deaths: dict[int | None, int] = {}
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
+        self._standby_at = time.monotonic() + STANDBY_SECONDS if has_standby else inf
+        """When one is to be started that stands by; infinite where there is one, or is to be none."""
         self._most_isolated = max(processes, FEWEST_ISOLATED)
         self._suspects = 0
         """How many wait for a process of their own, as far as anybody has told."""
@@ -121,6 +129,7 @@ class Supervisor:
             self._stopping = True
             logger.info("draining: %s", signal.Signals(self._signals[0]).name)
         self._start_at.clear()
+        self._standby_at = inf
         self._suspects = 0
         self._drain_all()
 
@@ -133,20 +142,41 @@ class Supervisor:
                 # Not yet heeded: the signal's byte ends the select that follows at once.
                 return
             del self._start_at[place]
-            self._start(place)
+            if place is not None or not self._call_standby():
+                self._start(place)
         self._start_isolated()
+        if not self._signals and self._standby_at <= now:
+            self._start_standby()
 
     def _start_isolated(self) -> None:
         """As many as are wanted beside those that have their hands full: a step may take hours."""
-        if not self._suspects or None in self._start_at:
+        # Where none can be started, one that stands by is there all the same.
+        if not self._suspects or (None in self._start_at and not self._call_standby()):
             return
         wanted, self._suspects = ceil(self._suspects / SUSPECTS_FOR_EACH), 0
-        isolated = [child for child in self._children if child.place is None]
+        isolated = [child for child in self._children if child.place is None and not child.is_standby]
         free = sum(not child.is_draining for child in isolated) - self._count_busy(isolated)
         for _ in range(min(wanted - free, self._most_isolated - len(isolated))):
             if self._signals or None in self._start_at:
                 return
-            self._start(None)
+            if not self._call_standby():
+                self._start(None)
+
+    def _call_standby(self) -> bool:
+        for child in self._children:
+            if child.is_standby and not child.is_draining:
+                try:
+                    child.call()
+                except OSError:
+                    # It is dead, and buried in this round.
+                    return False
+                self._standby_at = time.monotonic() + STANDBY_SECONDS
+                return True
+        return False
+
+    def _start_standby(self) -> None:
+        self._standby_at = inf
+        self._start(None, is_standby=True)
 
     def _count_busy(self, children: Sequence[Child]) -> int:
         working = [child.id for child in children if not child.is_draining]
@@ -159,22 +189,24 @@ class Supervisor:
         finally:
             self._db.close()
 
-    def _start(self, place: int | None) -> None:
+    def _start(self, place: int | None, *, is_standby: bool = False) -> None:
         self._is_spawning = True
         try:
-            self._children.append(self._spawn(place))
+            self._children.append(self._spawn(place, is_standby=is_standby))
             if place is None:
                 # Deaths of these are not counted, only starts that failed.
                 self._deaths[None] = 0
         except OSError as error:
-            self._put_off(place, error)
+            self._put_off(place, error, is_standby=is_standby)
         finally:
             self._is_spawning = False
+        if not is_standby and self._standby_at < inf:
+            self._standby_at = max(self._standby_at, time.monotonic() + STANDBY_SECONDS)
         # Until now the child was in no list: a second signal in that time has to be made up for.
         self._heed_second_signal()
 
-    def _spawn(self, place: int | None) -> Child:
-        child = spawn(self._command, place)
+    def _spawn(self, place: int | None, *, is_standby: bool = False) -> Child:
+        child = spawn(self._command, place, is_standby=is_standby)
         try:
             self._selector.register(child.reports, selectors.EVENT_READ)
         except OSError:
@@ -186,10 +218,13 @@ class Supervisor:
             raise
         return child
 
-    def _put_off(self, place: int | None, error: OSError) -> None:
+    def _put_off(self, place: int | None, error: OSError, *, is_standby: bool) -> None:
         """The machine is short of something, or a deploy has taken the program away: no reason to end the others."""
         now = time.monotonic()
-        self._start_at[place] = now + self._longer_pause(place)
+        if is_standby:
+            self._standby_at = now + LONGEST_RESTART_PAUSE
+        else:
+            self._start_at[place] = now + self._longer_pause(place)
         if now >= self._next_warning:
             self._next_warning = now + LONGEST_RESTART_PAUSE
             warn(logger, "could not start a worker process, trying again: %s", error)
@@ -210,11 +245,26 @@ class Supervisor:
         for child in [child for child in self._children if child.process.poll() is not None]:
             self._children.remove(child)
             self._forget_pipes(child)
+            if child.is_standby:
+                self._bury_standby(child)
+                continue
             suspects = self._takeover.of(child)
+            if child.was_called and not child.is_draining and not self._is_done(child):
+                # It may have died before it came to what it was called for.
+                suspects = max(suspects, 1)
             if not self._stopping:
                 self._suspects += suspects
             if not self._stopping and child.place is not None and not self._is_done(child):
                 self._start_at[child.place] = time.monotonic() + self._pause(child)
+
+    def _bury_standby(self, child: Child) -> None:
+        """It had nothing, so that there is nothing to take over."""
+        now = time.monotonic()
+        if not child.is_draining:
+            logger.warning("what stood by has ended pid=%d exit=%d", child.process.pid, child.process.returncode)
+        if not self._stopping:
+            is_quick = not child.is_draining and now - child.started <= QUICK_DEATH_SECONDS
+            self._standby_at = now + (LONGEST_RESTART_PAUSE if is_quick else STANDBY_SECONDS)
 
     def _forget_pipes(self, child: Child) -> None:
         if child.reports in self._selector.get_map():
@@ -245,6 +295,9 @@ class Supervisor:
     def _drain_all(self) -> None:
         for child in self._children:
             child.drain()
+            if child.is_standby:
+                # It holds nothing, and may be about to import the project for as long as that takes.
+                child.process.kill()
 
     def _kill_all(self) -> None:
         """Not with ``wait``: a signal handler would wait for the lock of a ``poll`` that it has interrupted."""

@@ -48,7 +48,7 @@ def refusing(supervisor: Supervisor, then: Callable[[int], object] = lambda coun
     """The places at which a child was tried in vain; ``then`` happens after each, with how many these are."""
     tried: list[int | None] = []
 
-    def spawn(place: int | None) -> Child:
+    def spawn(place: int | None, *, is_standby: bool) -> Child:
         tried.append(place)
         then(len(tried))
         refuse()
@@ -145,7 +145,7 @@ def test_who_waits_for_an_isolated_process_is_not_forgotten(supervisor: Supervis
     supervisor._start_due()
     assert tried == [None, None]
     supervisor._start_at[None] = 0.0
-    cast(Any, supervisor)._spawn = lambda place: Fake(supervisor, place).child
+    cast(Any, supervisor)._spawn = lambda place, *, is_standby: Fake(supervisor, place).child
     supervisor._start_due()
     assert supervisor._children
     # Once one could be started, the next that cannot is tried again at once.

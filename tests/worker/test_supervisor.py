@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -26,7 +26,7 @@ from django_durable.worker.supervisor import FEWEST_ISOLATED, QUICK_DEATH_SECOND
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
 from tests.processes import Worker, is_alive, wait_until
-from tests.worker.children import KILLED, dead, held_by
+from tests.worker.children import KILLED, Fake, dead, held_by, spawning
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -220,35 +220,6 @@ def test_no_more_processes_are_isolated_than_there_may_be(supervisor: Supervisor
 # --- signals -----------------------------------------------------------------------------------
 
 
-class Fake:
-    """A child without a process, with a real pipe of orders; it ends when it is told to, as a real one does."""
-
-    def __init__(self, supervisor: Supervisor, place: int | None) -> None:
-        self._told, orders = os.pipe()
-        reports, self._reports = os.pipe()
-        self.pid, self.returncode = 0, cast("int | None", None)
-        os.set_blocking(self._told, False)
-        supervisor._selector.register(reports, selectors.EVENT_READ)
-        self.child = Child(uuid4(), cast(Any, self), orders, reports, place, time.monotonic())
-
-    def poll(self) -> int | None:
-        if self.returncode is None and self._is_told():
-            self.returncode = DRAINED
-        return self.returncode
-
-    def _is_told(self) -> bool:
-        try:
-            return os.read(self._told, 1) == b""
-        except BlockingIOError:
-            return False
-
-    def kill(self) -> None:
-        self.returncode = KILLED
-
-    def wait(self) -> None:
-        pass
-
-
 @pytest.fixture
 def own_signals() -> Iterator[None]:
     """The test's process is the supervisor's: its handlers go back, and a supervisor that hangs is ended."""
@@ -265,19 +236,6 @@ def own_signals() -> Iterator[None]:
     signal.set_wakeup_fd(-1)
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-def spawning(supervisor: Supervisor, then: Callable[[Fake], object]) -> list[Fake]:
-    """Who was spawned; ``then`` happens when the process is there and the supervisor does not know it yet."""
-    spawned: list[Fake] = []
-
-    def spawn(place: int | None) -> Child:
-        spawned.append(Fake(supervisor, place))
-        then(spawned[-1])
-        return spawned[-1].child
-
-    cast(Any, supervisor)._spawn = spawn
-    return spawned
 
 
 def terminate(*_: Any) -> None:
@@ -427,7 +385,7 @@ def test_a_second_signal_that_interrupts_a_line_of_the_log_ends_at_once_as_well(
 
 
 def test_a_child_that_outlives_the_grace_after_max_seconds_is_not_replaced() -> None:
-    worker = Worker("--max-seconds", "0.5", durable={"SHUTDOWN_GRACE_SECONDS": 0.5})
+    worker = Worker("--max-seconds", "1.5", durable={"SHUTDOWN_GRACE_SECONDS": 0.5})
     run = faults.held_inside.enqueue(new_gate())
     wait_for_trace(run.id, "second")
     assert worker.wait(5) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -31,6 +32,9 @@ class Command(BaseCommand):
         parser.add_argument("--max-seconds", type=float, help="drain and exit after so many seconds")
         parser.add_argument("--max-runs", type=_positive, help="drain and exit after so many attempts in a process")
         parser.add_argument("--no-loops", action="store_true", help="no promoting, reaping, firing, pruning here")
+        parser.add_argument(
+            "--no-standby", action="store_true", help="keep no process ready for the runs of one that dies"
+        )
         parser.add_argument("--reload", action="store_true", help="replace the processes when code changes")
         parser.add_argument("--json-logs", action="store_true", help="log lines as JSON objects")
         parser.add_argument("--health-file", type=Path, help="touched at every heartbeat")
@@ -44,23 +48,27 @@ class Command(BaseCommand):
         if options["reload"] and options["burst"]:
             raise CommandError("--reload and --burst exclude each other.")
         self.check()
-        supervisor = Supervisor(own_command(), options["processes"])
+        worker = _worker_options(options)
+        has_standby = worker.is_endless and not options["no_standby"]
+        supervisor = Supervisor(own_command(), options["processes"], has_standby=has_standby)
         if options["reload"]:
             Watcher(supervisor.reload).begin()
         supervisor.run()
 
     def _be_child(self, told: dict[str, Any], options: dict[str, Any]) -> None:
-        worker = WorkerOptions(
-            queues=options["queues"],
-            concurrency=options["concurrency"],
-            burst=options["burst"],
-            max_seconds=options["max_seconds"],
-            max_runs=options["max_runs"],
+        worker = replace(
+            _worker_options(options),
             loops=told["loops"] and not options["no_loops"],
             isolated=told["isolated"],
-            health_file=options["health_file"],
         )
-        run_child(UUID(told["id"]), worker, told["orders"], told["reports"])
+        # A supervisor of before that was not started again says nothing of it.
+        stands_by = told.get("stands_by", False)
+        run_child(UUID(told["id"]), worker, told["orders"], told["reports"], stands_by=stands_by)
+
+
+def _worker_options(options: dict[str, Any]) -> WorkerOptions:
+    names = ("queues", "concurrency", "burst", "max_seconds", "max_runs", "health_file")
+    return WorkerOptions(**{name: options[name] for name in names})
 
 
 def _names(text: str) -> tuple[str, ...]:
