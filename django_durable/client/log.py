@@ -16,7 +16,8 @@ class LoggedLine:
     """``level`` is a number of ``logging``; ``scope`` is the path of the branch, turn or block that said it, empty for
     the workflow's function itself. ``at`` is the database's time.
 
-    ``attempt`` is a number in lines of the engine: that attempt of the step ``scope`` failed and was made again.
+    ``attempt`` is a number in lines of the engine: that attempt of the step ``scope`` (empty: of the run as a whole)
+    failed and was made again.
     """
 
     at: datetime

@@ -9,6 +9,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import durable_settings
+from ..core.payloads.failures import in_one_line
 from ..models import Run
 
 logger = logging.getLogger("django_durable.redacting")
@@ -20,6 +21,12 @@ class Withheld(Exception):
 
 def is_redacting() -> bool:
     return durable_settings().REDACT is not None
+
+
+def why(text: str) -> str:
+    """The end of a line of the log that tells why, in one line. Nothing where values are redacted: it may be the words
+    of the project, which quote one, and nobody can be asked here what of them may be seen."""
+    return "" if is_redacting() else f": {in_one_line(text)}"
 
 
 def redacted(run: Run, kind: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext_lazy
 from ..conf import durable_settings
 from ..core import clock
 from ..core.flow.undoing import UNDO
+from ..core.journal.outcomes import TRIED_AGAIN
 from ..core.journal.states import LIVE, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
@@ -160,7 +161,7 @@ def _paused(run: Run) -> Why:
 def _waiting(run: Run) -> Why:
     what, _colon, path = run.waiting_on.partition(":")
     ever, until = _WAITS.get(what, _OTHER_WAITS)
-    if what == "retry" and path == "run":
+    if run.waiting_on == TRIED_AGAIN:
         until = _("The run failed and is tried again at %(time)s.")
     # Without a time nobody tries again.
     text = until if run.wake_at or what == "retry" else ever

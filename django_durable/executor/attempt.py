@@ -49,7 +49,7 @@ from ..exceptions import (
 from ..store.claiming import Claim
 from ..workflows.definition import Workflow
 from .commit import Commit
-from .failing import told, tried_again
+from .failing import note_retry, told, tried_again
 from .tails import Tails, tails_of
 
 logger = logging.getLogger("django_durable.executor")
@@ -238,6 +238,7 @@ class Attempt:
                 leave_waits(self.flow, outcome.paths)
             case Retried():
                 leave_waits(self.flow)
+                note_retry(self.claim, outcome, self.flow.pending)
             case Completed():
                 leave_all(self.flow)
         write = self.flow.close()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from ..conf import durable_settings
+from ..core import clock
+from ..core.flow.notes import ERROR_MAX
 from ..core.journal.culprits import JOURNALED, culprits_of, made_of, place_of
+from ..core.journal.journal import Write
+from ..core.journal.log import FailedAttempt, attempt_line
 from ..core.journal.outcomes import Ending, Failed, Outcome, Retried
 from ..core.journal.states import Phase
 from ..core.kinds.reasons import is_rollback, reason_of
@@ -28,6 +33,19 @@ def tried_again(claim: Claim, retry: Retry, error: BaseException) -> Retried | N
     if attempt >= allowed or not retry.allows(error, min(attempt, retry.max_attempts - 1)):
         return None
     return Retried(describe(error), attempt + 1, retry_delay(retry, error, attempt, random.random))
+
+
+def note_retry(claim: Claim, retried: Retried, write: Write) -> None:
+    """Keep in the run's log, with the ``write`` that stores it, that this attempt of the run failed and is made again.
+
+    The run has the error of its last attempt only. Of an attempt that has waited the line has the time since the wait.
+    """
+    if durable_settings().LOG_LINES > 0:
+        error = {**retried.error, "message": retried.error["message"][:ERROR_MAX]}
+        told = FailedAttempt.of(claim.attempt, retried.delay, error)
+        # A claim has no more than one such line.
+        place, seconds = f"\n{claim.lease.token}", clock.monotonic() - claim.claimed
+        write.open_log().add(attempt_line(told, claim.attempt, claim.journal.now(), "", place, seconds))
 
 
 def refused(claim: Claim, options: WorkflowOptions, error: BaseException) -> Outcome:

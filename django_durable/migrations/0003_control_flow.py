@@ -11,6 +11,30 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_finished",
+        ),
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_scheduled",
+        ),
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_queued",
+        ),
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_waiting",
+        ),
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_blocked",
+        ),
+        migrations.RemoveConstraint(
+            model_name="run",
+            name="durable_run_attempt",
+        ),
         migrations.CreateModel(
             name="ClaimRecord",
             fields=[

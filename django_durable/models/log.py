@@ -11,7 +11,8 @@ class LogLine(models.Model):
     """A line that a run's code said through ``ctx.log``: ``level`` is logging's number, ``scope`` the path of the
     branch, turn or block in which it was said.
 
-    Or the engine says it: this ``attempt`` of the step at ``scope`` took ``seconds``, failed, and was not its last.
+    Or the engine says it: this ``attempt`` of the step at ``scope`` (empty: of the run) took ``seconds``, failed, and
+    was not its last.
 
     ``number`` counts up in the run; where lines were left out, or are too old to be kept, it has gaps.
     """

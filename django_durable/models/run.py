@@ -142,6 +142,8 @@ class Run(models.Model):
             ("send_event", _("Can send events to runs")),
         ]
         constraints = [
+            # The one constraint: PostgreSQL parses every CHECK of a table anew for each statement that writes to it,
+            # and six more took 60 of the 207 µs of a run's insert. `durable_check` looks at what they said.
             models.CheckConstraint(
                 name="durable_run_lease",
                 condition=Q(
@@ -155,25 +157,6 @@ class Run(models.Model):
                     & Q(lease_token__isnull=True, leased_by__isnull=True, lease_expires_at__isnull=True)
                 ),
             ),
-            models.CheckConstraint(
-                name="durable_run_finished",
-                condition=Q(status__in=OVER, finished_at__isnull=False) | Q(status__in=ALIVE, finished_at__isnull=True),
-            ),
-            models.CheckConstraint(
-                name="durable_run_scheduled", condition=~Q(status=Status.SCHEDULED.value) | Q(wake_at__isnull=False)
-            ),
-            models.CheckConstraint(
-                name="durable_run_queued", condition=~Q(status=Status.QUEUED.value) | Q(queued_at__isnull=False)
-            ),
-            models.CheckConstraint(
-                name="durable_run_waiting", condition=~Q(status=Status.WAITING.value) | ~Q(waiting_on="")
-            ),
-            models.CheckConstraint(
-                name="durable_run_blocked",
-                condition=Q(status=Status.BLOCKED.value) & ~Q(block_reason="")
-                | ~Q(status=Status.BLOCKED.value) & Q(block_reason=""),
-            ),
-            models.CheckConstraint(name="durable_run_attempt", condition=Q(attempt__gte=1)),
         ]
         indexes = [
             # Partial on statuses that a run leaves again, but for three: failed runs stay in the one of those that

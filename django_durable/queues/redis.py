@@ -98,9 +98,8 @@ class RedisQueue:
         def send() -> None:
             # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
             replies = self._sender().send(commands, is_awaited="push" in self._failing)
-            for (_, key, *_), length in replies:
-                if length > LIST_LIMIT:
-                    self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
+            for key in {key for (_, key, *_), length in replies if length > LIST_LIMIT}:
+                self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
 
         self._guarded("push", send, None)
 

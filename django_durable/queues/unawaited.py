@@ -7,6 +7,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ..core import clock
+
+READ_SECONDS = 0.02
+"""Replies are read no more often: who sends one command after the other saves two looks at the socket for each. What is
+sent into a connection that the server has closed since the last look is lost, or fails and is noticed."""
 Command = tuple[str, ...]
 Reply = tuple[Command, Any]
 
@@ -18,8 +23,14 @@ class _Line:
         self.connection = connection
         self.is_new = True
         self.unread: list[Command] = []
+        self._next_look = 0.0
+
+    @property
+    def is_to_be_looked_at(self) -> bool:
+        return clock.monotonic() >= self._next_look
 
     def read(self) -> list[Reply]:
+        self._next_look = clock.monotonic() + READ_SECONDS
         replies = [(command, self.connection.read_response()) for command in self.unread]
         self.unread = []
         return replies
@@ -79,7 +90,7 @@ class Unawaited:
 
     def _read_up(self, line: _Line) -> list[Reply]:
         """The replies to what was sent before; to a server that went away meanwhile the line is made anew."""
-        if line.is_new:
+        if line.is_new or not line.is_to_be_looked_at:
             return []
         try:
             replies = line.read()

@@ -12,6 +12,7 @@ from ..core.flow.lease import Lease
 from ..core.journal.journal import Entry, NewRun, Write
 from ..core.journal.log import Log
 from ..core.journal.outcomes import (
+    TRIED_AGAIN,
     Blocked,
     Cancelled,
     Completed,
@@ -157,7 +158,7 @@ class Batch:
             case Suspended(waiting_on, wake_at, wake_after, _, in_time):
                 self._wait(run_id, waiting_on, self.dialect.instant(wake_at), wake_after, in_time=in_time)
             case Retried(error, attempt, delay):
-                self._wait(run_id, "retry:run", None, delay, attempt=attempt)
+                self._wait(run_id, TRIED_AGAIN, None, delay, attempt=attempt)
                 self._add_payload(run_id, PayloadKind.RETRY, encode(error))
 
     def _leave(

@@ -60,6 +60,8 @@ class Claim:
     is_fork: bool = False
     started: float = field(default_factory=clock.monotonic)
     """When the run was first claimed, by this or another process, in monotonic seconds of this one."""
+    claimed: float = field(default_factory=clock.monotonic)
+    """When this process claimed it, likewise."""
 
     @property
     def run_id(self) -> UUID:
@@ -200,6 +202,7 @@ def _read_claim(db: Database, row: Row, ends: float, time: DatabaseClock, now: f
         limit_key=row[19],
         is_fork=row[17] is not None,
         started=now if row[18] is None else now - row[18],
+        claimed=now,
         journal=MemoryJournal(now=time.now),
     )
 

@@ -23,6 +23,7 @@ logger = logging.getLogger("django_durable.worker")
 Key = tuple[str, str]
 SAID, GONE = Verb(reason="the code says so"), Verb(reason="in the code no more")
 UNKNOWN = "No worker that is alive knows the workflow"
+ANOTHER = "Its workflow has another schedule called"
 DEFINITION = ("app_label", "expression", "timezone", "input", "overlap", "catch_up", "jitter")
 WRITTEN = (*DEFINITION, "enabled", "enabled_in_code", "next_fire_at", "problem")
 
@@ -51,10 +52,12 @@ class Declared:
 
 
 class Declaration(NamedTuple):
-    """``ids`` are the rows that the code may fire. ``is_written``: none that differs from it was held by somebody."""
+    """``ids`` are the rows that the code may fire. ``is_written``: none that differs from it was held by somebody.
+    ``refused`` are new, and can never fire."""
 
     ids: list[int]
     is_written: bool
+    refused: list[Declared]
 
 
 def declare(
@@ -90,7 +93,8 @@ def declare(
     if ids:
         db.rows(sql.confirm(db.dialect), ids=db.dialect.list(ids), seconds=interval)
     _remove_stale(db, [row.pk for key, row in rows.items() if key not in wanted and key not in former], grace)
-    return Declaration(sorted({*ids, *(rows[key].pk for key in former)}), is_written)
+    refused = [one for one in missing if one.problem]
+    return Declaration(sorted({*ids, *(rows[key].pk for key in former)}), is_written, refused)
 
 
 def _former(wanted: Mapping[Key, Declared], rows: Mapping[Key, Schedule]) -> dict[Key, Declared]:
@@ -134,9 +138,6 @@ def _insert(db: Database, missing: Sequence[Declared]) -> None:
     rows = [_apply(Schedule(workflow=one.workflow, name=one.name), one, now, is_new=True) for one in missing]
     # In the order of their keys: workers that start together wait for each other's rows, and must not in a circle.
     Schedule.objects.using(db.alias).bulk_create(rows, ignore_conflicts=True)
-    for one in missing:
-        if one.problem:
-            logger.error("schedule=%s of %s cannot fire: %s", *_told(one.key), in_one_line(one.problem))
 
 
 def _told(key: Key) -> tuple[str, str]:

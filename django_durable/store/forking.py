@@ -65,8 +65,10 @@ def _limit_key(known: Definition, run: Run, text: str) -> str | None:
     """
     try:
         return known.limit_key(text)
-    except Exception:
-        logger.warning("run %s gave no concurrency_key for another like it: it shares its own", run.pk, exc_info=True)
+    except Exception as error:
+        # The message and the traceback may have the input's words in them.
+        kind = type(error).__name__
+        logger.warning("run %s gave no concurrency_key for another like it (%s): it shares its own", run.pk, kind)
         return run.limit_key
 
 

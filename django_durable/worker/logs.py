@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from ..client.redacting import is_redacting
+from ..client.redacting import is_redacting, why
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Blocked, Failed, Retried
 from ..core.journal.states import EntryStatus, Kind, Status
@@ -55,9 +55,7 @@ def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:
             line = "failed run=%s workflow=%s attempt=%d error=%s"
             logger.error(line, *about.values(), claim.attempt, _short(error), extra=about)
         case Blocked(reason, text) if receipt.status == Status.BLOCKED:
-            logger.error(
-                "blocked run=%s workflow=%s reason=%s: %s", *about.values(), reason, in_one_line(text), extra=about
-            )
+            logger.error("blocked run=%s workflow=%s reason=%s%s", *about.values(), reason, why(text), extra=about)
         case _ if receipt.status in (Status.SUCCEEDED, Status.CANCELLED, Status.PAUSED):
             line = "%s run=%s workflow=%s attempt=%d"
             logger.info(line, receipt.status, *about.values(), claim.attempt, extra=about)
@@ -87,14 +85,18 @@ class JsonFormatter(logging.Formatter):
 
 
 class LineFormatter(logging.Formatter):
-    """A line for people; line breaks and control characters in names cannot forge another."""
+    """A line for people, with its traceback below and to the right of it; line breaks and control characters in names
+    and messages cannot forge another."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        line = super().formatMessage(record)
-        return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+        return in_one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        # Not splitlines(): what else it takes for a line's end is no more than a character to be told of here.
+        return "\n".join(f"    {in_one_line(line)}" for line in super().formatException(ei).split("\n"))
 
 
 def log_to_stderr(verbosity: int, *, as_json: bool) -> None:

@@ -17,12 +17,12 @@ from django.db import close_old_connections, connections
 from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
-from ..core.journal.outcomes import Completed, Lost, Outcome
+from ..core.journal.outcomes import Completed, Lost, Outcome, Retried
 from ..core.payloads.surviving import survive
 from ..executor.async_attempt import aperform_attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
-from ..executor.failing import refused
+from ..executor.failing import note_retry, refused
 from ..executor.sync_attempt import perform_attempt
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
@@ -84,8 +84,11 @@ class Outcomes:
         elif isinstance(outcome, Completed):
             # The database does not take what goes with it: that is the attempt's failure, without any of it.
             failed = refused(claim, workflow.options, error)
+            write = Write(outcome=failed)
+            if isinstance(failed, Retried):
+                note_retry(claim, failed, write)
             then = partial(self._stored, claim, workflow, failed)
-            self.commit.send(claim.lease, Write(outcome=failed), then, may_lead=False)
+            self.commit.send(claim.lease, write, then, may_lead=False)
         else:
             self.give_up(claim, error)
 

@@ -7,13 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.client.exporting import export_runs
 from django_durable.client.log import LoggedLine
 from django_durable.models import LogLine
-from django_durable.testing import crash_after, run_until_idle
+from django_durable.testing import crash_after, run_until_idle, travel
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True)]
 ONCE = Retry(max_attempts=1)
@@ -56,6 +58,19 @@ def retried(ctx: Context) -> None:
     raise ValueError
 
 
+@durable_workflow(name="log.retried_async", retry=Retry(max_attempts=3, initial=0, maximum=0))
+async def retried_async(ctx: AsyncContext) -> None:
+    await ctx.step("a", int)
+    ctx.log.info("about to fail")
+    raise ValueError
+
+
+@durable_workflow(name="log.napping", retry=Retry(max_attempts=3, initial=45, jitter=0))
+def napping(ctx: Context) -> None:
+    ctx.sleep("nap", timedelta(hours=1))
+    raise ValueError("x" * 9_000)
+
+
 @durable_workflow(name="log.chatty", retry=ONCE)
 def chatty(ctx: Context) -> None:
     for number in range(5):
@@ -68,6 +83,11 @@ both = pytest.mark.parametrize("workflow", [order, order_async], ids=["def", "as
 
 def messages(run: Any) -> list[str]:
     return [line.message for line in run.log()]
+
+
+def said(run: Any) -> list[str]:
+    """By its code alone."""
+    return [line.message for line in run.log() if line.attempt is None]
 
 
 @pytest.mark.behaviour("DATA-01m")
@@ -104,10 +124,48 @@ def test_an_attempt_that_fails_leaves_its_lines_once() -> None:
     run = retried.enqueue()
     run_until_idle()
     assert (str(run.refresh().status), run.attempt) == ("failed", 3)
-    assert messages(run) == ["about to fail"]
+    assert said(run) == ["about to fail"]
     run.resume()
     run_until_idle()
-    assert messages(run) == ["about to fail"]
+    assert said(run) == ["about to fail"]
+
+
+@pytest.mark.parametrize("workflow", [retried, retried_async], ids=["def", "async def"])
+def test_an_attempt_of_the_run_that_is_made_again_is_a_line_of_the_engine(workflow: Any) -> None:
+    run = workflow.enqueue()
+    run_until_idle()
+    first, *others = run.log()
+    assert first.message == "about to fail"
+    # The last one is the run's own error.
+    assert [(line.scope, line.attempt, line.level, line.message) for line in others] == [
+        ("", attempt, logging.WARNING, f"attempt {attempt} failed, the next one comes at once: ValueError")
+        for attempt in (1, 2)
+    ]
+    run.resume()
+    run_until_idle()
+    assert len(run.log()) == 3
+
+
+def test_it_tells_how_long_the_run_was_worked_on_and_when_the_next_one_is_due() -> None:
+    run = napping.enqueue()
+    with travel() as clock:
+        run_until_idle()
+        clock.advance(hours=1.1)
+        run_until_idle()
+    line = LogLine.objects.get(run_id=run.id)
+    # In the claim that met the error: the hour was nobody's work.
+    assert line.seconds is not None and 0 <= line.seconds < 60
+    assert line.at - run.run.created_at > timedelta(hours=1)
+    beginning = "attempt 1 failed, the next one comes in 45 s: ValueError: xxx"
+    assert line.message.startswith(beginning) and len(line.message) < 600
+    assert run.refresh().status == "waiting"
+
+
+def test_where_the_process_dies_before_it_is_stored_it_is_told_by_who_fails_next() -> None:
+    run = retried.enqueue()
+    with crash_after("a"):
+        run_until_idle()
+    assert [line.attempt for line in run.log() if line.attempt] == [1, 2]
 
 
 def test_the_newest_are_read_the_oldest_of_them_first() -> None:
@@ -148,8 +206,12 @@ def test_an_export_has_them() -> None:
     }
 
 
-def test_a_project_that_keeps_none(settings: Any) -> None:
+@pytest.mark.parametrize("workflow", [chatty, retried])
+def test_a_project_that_keeps_none(settings: Any, workflow: Any) -> None:
     settings.DURABLE = {**settings.DURABLE, "LOG_LINES": 0}
-    run = chatty.enqueue()
-    run_until_idle()
+    run = workflow.enqueue()
+    with CaptureQueriesContext(connection) as queries:
+        run_until_idle()
     assert (run.log(), LogLine.objects.count()) == ([], 0)
+    # Not even to be removed at once.
+    assert [query["sql"] for query in queries if "INTO django_durable_logline" in query["sql"]] == []

@@ -166,3 +166,5 @@ def test_rerun_keeps_its_limit_where_the_code_cannot_tell(caplog: pytest.LogCapt
     Payload.objects.update(data='{"tenant":"gone"}')
     assert run.rerun().run.limit_key == "rerunning.limited:acme"
     assert "LookupError" in caplog.text and str(run.id) in caplog.text
+    # Its message, like its traceback, has words of the input.
+    assert "gone" not in caplog.text

@@ -75,7 +75,7 @@ def test_what_waits_is_counted_once() -> None:
     make_run("waiting", waiting_on="event:packed")
     make_run("waiting", waiting_on="child:pay", wake_at=due)
     make_run("waiting", waiting_on="sleep:night", wake_at=due)
-    make_run("waiting", waiting_on="retry:run", wake_at=due, queue="mail", priority=4)
+    make_run("waiting", waiting_on="retry:", wake_at=due, queue="mail", priority=4)
     make_run("scheduled")
     queues = look().queues
     assert (queues["default"].waiting, queues["default"].scheduled) == (Bounded(3), Bounded(1))

@@ -107,8 +107,8 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (row("paused", wake_at=AT, claims=0), [SEEN]),
     *((waiting(f"{what}:at/here"), ["'at/here'"]) for what in WAITS),
     *((waiting(f"{what}:here", wake_at=AT), [SEEN]) for what in (*WAITS, "retry")),
-    (waiting("retry:run", wake_at=AT), [SEEN]),
-    (waiting("retry:run"), []),
+    (waiting("retry:", wake_at=AT), [SEEN]),
+    (waiting("retry:"), []),
     (waiting("later:here"), ["later:here"]),
     (waiting("later:here", wake_at=AT, phase="compensating"), ["later:here", SEEN]),
     (blocked(BlockReason.CRASHED, crashes=1), ["1"]),
@@ -182,7 +182,11 @@ def test_the_time_is_that_of_the_zone_in_which_it_is_looked_at() -> None:
     with timezone.override("Europe/Berlin"):
         assert found.text == "It starts at 2031-07-01 14:00:00 CEST."
     assert found.text == "It starts at 2031-07-01 12:00:00 UTC."
-    assert why(waiting("retry:run")()).text == "The run failed and is tried again at an unknown time."
+    assert why(waiting("retry:")()).text == "The run failed and is tried again at an unknown time."
+
+
+def test_a_step_that_is_called_run_is_not_the_run() -> None:
+    assert "'run'" in why(waiting("retry:run", wake_at=AT)()).text
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_what_was_raised_is_read_back_from_such_a_line(message: str, initial: fl
     [line] = world.log
     found = FailedAttempt.read(line.message)
     assert found is not None and str(found) == line.message
+    assert found.wait == initial
     # As in the entry of a step that has failed for good.
     assert found.type == f"{__name__}.Refused"
     assert found.message[:400] == message.replace("\0", "\ufffd")[:400]

@@ -20,7 +20,7 @@ from django.test import override_settings
 from django_redis import get_redis_connection
 
 from django_durable.core.ids import uuid7
-from django_durable.queues import Ready
+from django_durable.queues import Ready, unawaited
 from django_durable.queues import redis as redis_queue
 from django_durable.queues.current import current_queue
 from django_durable.queues.redis import RedisQueue
@@ -43,8 +43,9 @@ def queue() -> Iterator[RedisQueue]:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis is tried again at once."""
+    """Redis is tried again at once, and what it says is read at the next command."""
     monkeypatch.setattr(redis_queue, "BREAK_SECONDS", 0.05)
+    monkeypatch.setattr(unawaited, "READ_SECONDS", 0.0)
 
 
 def client() -> Any:
@@ -370,6 +371,7 @@ def test_a_pop_of_a_key_of_another_type_raises_nothing(queue: RedisQueue, hurrie
 def test_a_list_does_not_grow_for_ever(queue: RedisQueue, monkeypatch: pytest.MonkeyPatch):
     """And keeps those that were there first: the sweep finds the others."""
     monkeypatch.setattr(redis_queue, "LIST_LIMIT", 5)
+    monkeypatch.setattr(unawaited, "READ_SECONDS", 0.0)
     runs = [ready() for _ in range(8)]
     queue.push(runs[:4])
     queue.push(runs[4:])
@@ -377,6 +379,32 @@ def test_a_list_does_not_grow_for_ever(queue: RedisQueue, monkeypatch: pytest.Mo
     queue.push([ready()])
     assert queue.length("default") == 5
     assert queue.pop(["default"], 10, 1) == [run.id for run in runs[:5]]
+
+
+def test_it_is_cut_once_for_all_that_was_pushed_meanwhile(queue: RedisQueue, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(redis_queue, "LIST_LIMIT", 2)
+    monkeypatch.setattr(unawaited, "READ_SECONDS", 60.0)
+    client().config_resetstat()
+    for _ in range(6):
+        queue.push([ready()])
+    [line] = queue._sender()._idle
+    line._next_look = 0.0
+    queue.push([ready()])
+    assert client().info("commandstats")["cmdstat_ltrim"]["calls"] == 1
+    assert queue.length("default") == 2
+
+
+@pytest.mark.parametrize(("seconds", "unread"), [(60.0, 3), (0.0, 1)], ids=["soon", "later"])
+def test_replies_are_looked_at_now_and_then(
+    queue: RedisQueue, monkeypatch: pytest.MonkeyPatch, seconds: float, unread: int
+):
+    """The first one of a connection is waited for, the last one is for the next push to read."""
+    monkeypatch.setattr(unawaited, "READ_SECONDS", seconds)
+    for _ in range(4):
+        queue.push([ready()])
+    [line] = queue._sender()._idle
+    assert len(line.unread) == unread
+    assert queue.length("default") == 4
 
 
 def test_a_process_that_was_forked_pushes_on_a_connection_of_its_own(queue: RedisQueue):

@@ -30,7 +30,7 @@ def at(distance: timedelta) -> Any:
 
 
 def columns(status: str) -> dict[str, Any]:
-    """The least that the table's constraints ask of a run in ``status``, as a run that got there has it."""
+    """The least that is asked of a run in ``status``, as a run that got there has it."""
     now = at(-timedelta(minutes=1))
     match status:
         case Status.SCHEDULED:

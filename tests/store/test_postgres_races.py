@@ -23,7 +23,9 @@ from django_durable.store.auditing import Verb
 from django_durable.store.claiming import claim_ids, claim_next, claim_oldest
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row
+from django_durable.store.pruning import Retention, prune
 from django_durable.store.sql.lines import ASLEEP
+from tests.commands.rows import a_run
 from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
 from tests.store.rows import (
@@ -247,6 +249,19 @@ def test_a_promotion_leaves_a_run_that_sleeps_anew(db: PrivateDatabase, between:
     promoted = between(IS_DUE, lambda gated: recovery.promote(gated, 10), wakes_and_sleeps_again)
     assert promoted == []
     assert status_of(run) == Status.WAITING
+
+
+def test_a_run_that_is_resumed_between_snapshot_and_lock_is_not_pruned(between: Callable[..., Any]):
+    """The look at its tree found it over, and so does the look under the lock, on its snapshot."""
+    run = a_run(age=timedelta(days=40), status=Status.FAILED)
+    keep = Retention(default=timedelta(days=30).total_seconds(), by_workflow={})
+    pruned = between(
+        "WHERE r.status IN (",
+        lambda gated: prune(gated, 10, keep),
+        lambda: transitions.resume(Database(), [run.pk], Verb()),
+    )
+    assert pruned.runs == 0
+    assert status_of(run) == Status.QUEUED
 
 
 # --- projects whose default is another isolation ---------------------------------------------

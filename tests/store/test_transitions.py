@@ -26,7 +26,7 @@ from django_durable.core.journal.outcomes import (
     Retried,
     Suspended,
 )
-from django_durable.core.journal.states import BlockReason, EntryStatus, Phase, Status
+from django_durable.core.journal.states import TERMINAL, BlockReason, EntryStatus, Phase, Status
 from django_durable.core.names import ON_FAILURE
 from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Payload, Run
@@ -432,8 +432,15 @@ def test_transition(name: str, status: str):
 
 
 def check_columns(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """What the constraints do not say of a run that has just come to its status."""
+    """What the constraint on the lease does not say of a run that has just come to its status."""
     status = after["status"]
+    assert (after["finished_at"] is not None) == (status in TERMINAL)
+    assert bool(after["block_reason"]) == (status == Status.BLOCKED)
+    assert after["attempt"] >= 1
+    if status == Status.WAITING:
+        assert after["waiting_on"]
+    if status == Status.SCHEDULED:
+        assert after["wake_at"] is not None
     is_claim = status == Status.RUNNING
     assert after["claims"] == before["claims"] + is_claim
     if is_claim:

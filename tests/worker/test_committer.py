@@ -231,10 +231,14 @@ def test_what_fails_after_a_commit_does_not_undo_it(
     committer.close()
 
 
-def test_a_lost_connection_is_tried_again(committer: Committer, store: Store, lease: Callable[[], Lease]) -> None:
+def test_a_lost_connection_is_tried_again(
+    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+) -> None:
     mine = lease()
     store.errors = [OperationalError("gone"), OperationalError("still gone")]
-    assert committer.write(mine, a_step()).is_held
+    writing = pool.submit(committer.write, mine, a_step())
+    assert writing.exception(20) is None
+    assert writing.result().is_held
     assert len(store.batches) == 3
     assert paths(mine) == ["step"]
 

@@ -7,10 +7,17 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from django_durable.worker.logs import JsonFormatter, LineFormatter, log_to_stderr
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Blocked
+from django_durable.core.journal.states import BlockReason, Status
+from django_durable.store.receipts import Receipt
+from django_durable.worker.logs import JsonFormatter, LineFormatter, log_commit, log_to_stderr
 
 FORGED = "boom\n2026-01-01 INFO all is well\x1b[2K"
 
@@ -28,6 +35,28 @@ def record(message: str, *, with_error: bool = False, **extra: object) -> loggin
 def test_a_name_cannot_forge_a_line() -> None:
     [line] = LineFormatter().format(record(FORGED)).splitlines()
     assert line.endswith(r"ERROR django_durable.runs boom\n2026-01-01 INFO all is well\x1b[2K")
+
+
+def test_a_message_cannot_forge_a_line_in_a_traceback() -> None:
+    first, *others = LineFormatter().format(record("told", with_error=True)).split("\n")
+    assert first.endswith("ERROR django_durable.runs told")
+    assert others[-2:] == ["    ValueError: boom", r"    2026-01-01 INFO all is well\x1b[2K"]
+    assert all(line.startswith("    ") for line in others)
+
+
+@pytest.mark.parametrize(
+    ("redact", "told"), [(None, "reason=undecodable: got '4711'"), ("some.where", "reason=undecodable")]
+)
+def test_what_a_run_is_blocked_for_is_told_unless_values_are_redacted(
+    settings: Any, caplog: pytest.LogCaptureFixture, redact: str | None, told: str
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "REDACT": redact}
+    claim: Any = SimpleNamespace(run_id=uuid4(), workflow="shop.order", attempt=1)
+    write = Write(outcome=Blocked(BlockReason.UNDECODABLE, "got '4711'"))
+    log_commit(claim, write, Receipt(status=Status.BLOCKED))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"blocked run={claim.run_id} workflow=shop.order {told}"
+    ]
 
 
 def test_an_object_takes_one_line_with_what_was_given_besides_and_the_traceback() -> None:

@@ -266,6 +266,8 @@ def test_an_outcome_that_the_database_does_not_take_is_the_attempt_s_failure(db:
     sent.tell(None, DataError("no such value"))
     write = sent.sent[-1][1]
     assert not write.entries and isinstance(write.outcome, Retried) and not claim.lease.is_over
+    [line] = write.log.to_send()
+    assert line.message.startswith("attempt 1 failed, the next one comes in 60 s: django.db.utils.DataError: no such")
     # Where it does not take that either, the lease lapses.
     sent.tell(None, DataError("nor that"))
     assert ends.outcomes == [Lost()] and claim.lease.is_over

@@ -16,7 +16,7 @@ from os import urandom
 from typing import Any
 
 from ..journal.journal import Entry
-from ..journal.log import LEVEL_MAX, MESSAGE_MAX, FailedAttempt, Logged, fit_message, place_number
+from ..journal.log import LEVEL_MAX, MESSAGE_MAX, FailedAttempt, Logged, attempt_line, fit_message, place_number
 from ..names import check_name
 from ..payloads.codec import encode
 from ..payloads.failures import describe, short
@@ -66,15 +66,8 @@ def note_attempt(flow: Flow, entry: Entry, error: BaseException, polls: int = 0)
     """
     if flow.run.keeps_log:
         told = FailedAttempt.of(entry.attempts, entry.wake_after, describe(error, limit_message=ERROR_MAX))
-        line = Logged(
-            level=logging.WARNING,
-            message=fit_message(str(told)),
-            at=flow.journal.now(),
-            scope=entry.path,
-            place=place_number(f"{entry.path}\n{entry.attempts}" + (f"\n{polls}" if polls else "")),
-            attempt=entry.attempts,
-            seconds=entry.seconds,
-        )
+        place = f"{entry.path}\n{entry.attempts}" + (f"\n{polls}" if polls else "")
+        line = attempt_line(told, entry.attempts, flow.journal.now(), entry.path, place, entry.seconds)
         flow.pending.open_log().add(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ _FAILED = re.compile(
     r"(?P<head>attempt \d+ failed, the next one comes (?:at once|in \S+ s)): (?P<type>.*?)(?:: (?P<message>.*))?",
     re.DOTALL,
 )
+_WAIT = re.compile(r"in (\d+(?:\.\d+)?(?:e\+\d+)?) s")
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,7 +38,7 @@ class Logged:
     is_again: bool = False
     """An attempt before may have said it: what is stored may have it."""
     attempt: int | None = None
-    """Of the step at ``scope`` that failed and is made again; None: the workflow has said it."""
+    """Of the step at ``scope`` (empty: of the run) that failed and is made again; None: the workflow has said it."""
     seconds: float | None = None
     """How long that attempt took."""
 
@@ -62,6 +64,12 @@ class FailedAttempt:
         """None for any other text."""
         found = _FAILED.fullmatch(text)
         return cls(found["head"], found["type"], found["message"] or "") if found else None
+
+    @property
+    def wait(self) -> float:
+        """How many seconds later the next one was due."""
+        found = _WAIT.search(self.head)
+        return float(found[1]) if found else 0.0
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.head, self.type, self.message) if part)
@@ -125,6 +133,21 @@ class Log:
         place = place_number(f"{last.place}\n{count}")
         told = replace(last, message=text, level=max(last.level, self.worst), place=place)
         return [*self.lines[:at], told, *self.lines[at + 1 :]]
+
+
+def attempt_line(
+    told: FailedAttempt, attempt: int, at: datetime, scope: str, place: str, seconds: float | None
+) -> Logged:
+    """The engine's line of an attempt that is made again. ``place``: what no other line of the run has."""
+    return Logged(
+        level=logging.WARNING,
+        message=fit_message(str(told)),
+        at=at,
+        scope=scope,
+        place=place_number(place),
+        attempt=attempt,
+        seconds=seconds,
+    )
 
 
 def place_number(place: str) -> int:

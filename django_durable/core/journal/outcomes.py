@@ -106,6 +106,9 @@ class Lost:
     """The lease is somebody else's: nothing may be written."""
 
 
+TRIED_AGAIN = "retry:"
+"""What a run waits on between two attempts of its own: what of it is tried again has a path after the colon. 0.1.0
+wrote ``retry:run``, as for a step that is called ``run``."""
 Outcome = Completed | Failed | Suspended | Retried | Ending | Cancelled | Blocked | Released | Paused | Stopped | Lost
 
 

@@ -50,6 +50,7 @@ INVARIANTS = (
     _of("I6", "The sequence of a journal strictly grows.", journals.sequence),
     _of("I8", "A path occurs once in a run's journal.", journals.paths),
     _of("I13", "An unexpired idempotency key has one run.", Look(keys.keys, KEYS)),
+    _of("I14", "What was asked to stop ends in no other way.", runs.cancelled),
     _of(
         "I15",
         "Each fire has one run, and no instant fires twice.",
@@ -74,6 +75,7 @@ INVARIANTS = (
         Look(sizes.inputs, SCHEDULES),
     ),
     _of("I22", "A waiting run has something to wake it, and nothing that should have.", waiting.waits),
+    _of("status", "A run is in a status that there is, and has what that one asks for.", runs.standing),
     _of("orphans", "Journal, payloads, events, tags and audit belong to runs that exist.", families.orphans),
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ...core.journal import states
 from ...core.journal.states import Status
 
+ALL = "({})".format(", ".join(f"'{status}'" for status in Status))
+"""Every status that there is, for IN."""
 TERMINAL = "({})".format(", ".join(f"'{status}'" for status in Status if status in states.TERMINAL))
 """The statuses of runs that are over, for IN."""
 

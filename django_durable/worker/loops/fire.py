@@ -9,6 +9,7 @@ from functools import partial
 from django.db.utils import Error
 
 from ...client.announcing import announce_after_commit
+from ...client.redacting import why
 from ...client.schedules import announce, missed_after, scheduled_run
 from ...conf import durable_settings
 from ...core import clock
@@ -125,7 +126,8 @@ def log_fired(fired: Fired) -> None:
     name, workflow = in_one_line(fired.schedule.name), in_one_line(fired.schedule.workflow)
     for instant, run in fired.started:
         logger.info("fired schedule=%s for=%s run=%s workflow=%s", name, instant, run.id, workflow)
-    for instant, why in fired.skipped:
-        logger.info("%s schedule=%s for=%s workflow=%s", why, name, instant, workflow)
+    for instant, reason in fired.skipped:
+        logger.info("%s schedule=%s for=%s workflow=%s", reason, name, instant, workflow)
     if fired.problem:
-        logger.error("schedule=%s of %s stopped: %s", name, workflow, in_one_line(fired.problem))
+        # The words may be those of a concurrency_key, about the input.
+        logger.error("schedule=%s of %s stopped%s", name, workflow, why(fired.problem))

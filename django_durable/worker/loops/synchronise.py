@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,18 +11,22 @@ from typing import Any
 from django.apps import apps
 from django.db.utils import Error
 
+from ...client.redacting import why
 from ...conf import durable_settings
 from ...core.names import NAME_MAX, check_name
+from ...core.payloads.failures import in_one_line
 from ...core.payloads.surviving import is_ctrl_c
 from ...core.schedules.cron import EXPRESSION_MAX, Cron
 from ...store.database import Database
-from ...store.declaring import Declared, declare, tidy
+from ...store.declaring import ANOTHER, Declared, declare, tidy
 from ...store.scheduling import problem_of, storable
 from ...store.workers import known_workflows
 from ...workflows.definition import Workflow
 from ...workflows.options import default_name
 from ...workflows.registry import workflows
 from .fit import GRACE_LEASES
+
+logger = logging.getLogger("django_durable.worker")
 
 Known = Callable[[], Mapping[str, Workflow[Any, Any]]]
 
@@ -53,7 +58,7 @@ class Synchronise:
         several = dict.fromkeys(known.values())  # one that has aliases is known by several names
         labels = {config.label for config in apps.get_app_configs()} | {one.app_label for one in several}
         declared = [one for workflow in several for one in declared_by(workflow)]
-        self.ids, is_written = declare(
+        self.ids, is_written, refused = declare(
             self._db,
             declared,
             labels,
@@ -61,6 +66,9 @@ class Synchronise:
             interval=lease / 4,
             grace=GRACE_LEASES * lease,
         )
+        for one in refused:
+            name, workflow = in_one_line(one.name), in_one_line(one.workflow)
+            logger.error("schedule=%s of %s cannot fire%s", name, workflow, why(one.problem))
         self._has_written = self._has_written or is_written
         tidy(self._db, known, lambda: known_workflows(self._db, GRACE_LEASES * lease))
 
@@ -92,7 +100,7 @@ def declared_by(workflow: Workflow[Any, Any]) -> Iterator[Declared]:
         while one.name in names:
             # Not the first one's name, which would be the first one's row: only this one is refused.
             name = f"{one.name[: NAME_MAX - 12]} (duplicate)"
-            one = _refused(workflow, name, one.expression, f"Its workflow has another schedule called {one.name!r}.")
+            one = _refused(workflow, name, one.expression, f"{ANOTHER} {one.name!r}.")
         names.add(one.name)
         yield one
 

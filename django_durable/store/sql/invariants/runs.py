@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dialects import Dialect
-from ..endings import TERMINAL
+from ..endings import ALL, TERMINAL
 from .windows import SLACK, in_window, is_none, is_some, judged, judged_runs
 
 
@@ -14,6 +14,17 @@ def lease(d: Dialect) -> str:
     return judged_runs(f"""
         WHEN r.status = 'running' AND ({missing}) THEN 'running without a whole lease'
         WHEN r.status <> 'running' AND ({present}) THEN r.status || ' with a lease'""")
+
+
+def standing(d: Dialect) -> str:
+    """A run's status is one of the nine, and the columns that go with it are set."""
+    return judged_runs(f"""
+        WHEN r.status NOT IN {ALL} THEN 'in a status that there is not: ' || r.status
+        WHEN r.status = 'scheduled' AND r.wake_at IS NULL THEN 'scheduled for no time'
+        WHEN r.status = 'queued' AND r.queued_at IS NULL THEN 'queued since no time'
+        WHEN r.status = 'waiting' AND r.waiting_on = '' THEN 'waiting, and does not say on what'
+        WHEN r.status = 'blocked' AND r.block_reason = '' THEN 'blocked for no reason'
+        WHEN r.status <> 'blocked' AND r.block_reason <> '' THEN r.status || ', and blocked for ' || r.block_reason""")
 
 
 def ending(d: Dialect) -> str:
@@ -53,6 +64,13 @@ def final(d: Dialect) -> str:
         """)
 
 
+def cancelled(d: Dialect) -> str:
+    """I14: a run that was asked to stop before it was over ends cancelled, and a resume forgets that it was asked."""
+    return judged_runs("""
+        WHEN r.status IN ('succeeded', 'failed') AND r.cancel_requested_at IS NOT NULL
+            THEN r.status || ', and was asked to stop before'""")
+
+
 def crashes(d: Dialect) -> str:
     """I16: a run crashes no more often than it may, each time under a claim, and is suspect only where it can be.
 
@@ -77,6 +95,7 @@ def crashes(d: Dialect) -> str:
 def attempts(d: Dialect) -> str:
     """I17, of the run as a whole: no more attempts than it was given, and each under a claim of its own."""
     return judged_runs("""
+        WHEN r.attempt < 1 THEN 'attempt ' || r.attempt
         WHEN r.attempt > r.max_attempts THEN 'attempt ' || r.attempt || ' of ' || r.max_attempts
         WHEN r.attempt > r.claims + 1 THEN 'attempt ' || r.attempt || ' after ' || r.claims || ' claims'""")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from ....core.journal.outcomes import TRIED_AGAIN
 from ...dialects import Dialect
 from ..endings import TERMINAL
 from ..waits import LOW_WATER, has_room, is_item
 from .windows import in_window, is_none, is_some
+
+AS_A_WHOLE = f"('{TRIED_AGAIN}', 'retry:run')"
+"""What it waits on to be tried again; 0.1.0 wrote the second."""
 
 
 def waits(d: Dialect) -> str:
@@ -46,7 +50,7 @@ def waits(d: Dialect) -> str:
                 WHEN {is_some(f"{waiting} 'map' AND {are_few}")}
                     THEN 'waiting although enough children of its map are over'
                 WHEN NOT ({can_wake}) THEN 'waiting for nothing that could wake it'
-                WHEN r.waiting_on <> 'retry:run' AND {is_none(f"{entry} IN ('waiting', 'retrying')")}
+                WHEN r.waiting_on NOT IN {AS_A_WHOLE} AND {is_none(f"{entry} IN ('waiting', 'retrying')")}
                     THEN 'waiting, and its journal does not say what for'
                 END AS problem
             FROM django_durable_run r
