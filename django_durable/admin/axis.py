@@ -124,6 +124,9 @@ class Axis:
     def _seconds(self, when: datetime) -> float:
         return (when - self.start).total_seconds()
 
+    def _inside(self, when: datetime, total: float) -> float:
+        return min(max(self._seconds(when), 0.0), total)
+
     def _x(self, seconds: float) -> float:
         piece = min(max(bisect_right(self._froms, seconds) - 1, 0), len(self._froms) - 2)
         start, end, x = self._froms[piece], self._froms[piece + 1], self._xs[piece]
@@ -138,7 +141,8 @@ class Axis:
         """The times between the start and the end of the axis in which nothing was done, and nothing else happened."""
         if not self.work:
             return []
-        spans = sorted((self._seconds(start), self._seconds(end)) for start, end in self.work)
+        # By a clock that was set back work may end before it began, or outside of the axis.
+        spans = sorted((self._inside(start, total), self._inside(end, total)) for start, end in self.work)
         edges = sorted({self._seconds(edge) for edge in self.edges})
         idle: list[tuple[float, float]] = []
         reached = 0.0
@@ -146,7 +150,7 @@ class Axis:
             if start > reached:
                 inside = edges[bisect_right(edges, reached) : bisect_left(edges, start)]
                 idle += pairwise([reached, *inside, start])
-            reached = max(reached, end)
+            reached = max(reached, start, end)
         return idle
 
     def _ticks(self, gaps: Sequence[tuple[float, float]], total: float, length: float) -> list[Tick]:

@@ -19,6 +19,7 @@ PHRASES = (
     # Of schedules.
     _("Schedule %(expression)s: %(reason)s"),
     _("No worker that is alive knows the workflow %(name)s."),
+    _("Its workflow has another schedule called %(name)s."),
     _("cannot be understood: %(error)s"),
     _("can never fire: there is no such date"),
     _("at most %(most)s ASCII characters, please"),
@@ -36,11 +37,21 @@ PHRASES = (
     _("turn %(turn)s of loop %(path)s has left the journal, which keeps the last turns (history=…) only."),
     _("its journal does not say any more what the state of turn %(turn)s of loop %(path)s was."),
     _("its journal is damaged (%(error)s)."),
+    # Of how a run is started.
+    _("queue must be 1 to 100 letters, digits, dots, dashes or underscores, not %(name)s."),
+    _("priority must be an integer from -100 to 100, not %(name)s."),
     # Of events.
     _(
         "Run %(run)s has open events: %(events)s, of %(size)s bytes. %(setting)s is %(limit)s: "
         "send it again when the run has taken some."
     ),
+    # Of what is stored.
+    _("Stored payload cannot be read: %(reason)s"),
+    _("damaged text (%(error)s)"),
+    _("a damaged tag"),
+    _("unknown tag %(name)s"),
+    _("no class is registered as %(name)s. Is the module with its @durable_type imported?"),
+    _("its repr() raised %(error)s"),
     # Of names and payloads.
     _("is empty"),
     _("is longer than %(most)s characters"),
@@ -99,8 +110,8 @@ def _known(text: str) -> str | None:
 
 def _value(name: str, value: str) -> str:
     if name == "reason":
-        # A reason is no schedule's: else a text could be nested as deeply as the stack goes.
-        return value if value.startswith("Schedule ") else translated(value)
+        # A reason has none of its own: else a text could be nested as deeply as the stack goes.
+        return value if value.startswith(("Schedule ", "Stored payload ")) else translated(value)
     if name == "seconds":
         return number_format(value)
     if name in _COUNTS and _GROUPED.fullmatch(value):

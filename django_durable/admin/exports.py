@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
@@ -29,6 +30,7 @@ from .forms import SelectionForm, SweepForm
 from .payloads import decoded, exported, exported_line
 from .permissions import may
 from .sweeping import chosen_by, described
+from .tabs import address_of
 from .text import cut, cut_front
 from .verbs import AT_ONCE, write_down
 
@@ -64,12 +66,19 @@ class Export:
 EXPORT = Export()
 
 
+def form_of_one(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """Where a form is sent, and with what in it, whose answer is the file with this run: the action on the list, as it
+    is confirmed for one run that is ticked."""
+    sent = {"action": "export_selected", ACTION_CHECKBOX_NAME: run.pk, "ids": run.pk.hex, "confirmed": "1"}
+    return {"url": address_of(request, "django_durable_run_changelist"), "sent": sent.items()}
+
+
 def selected(form: SelectionForm, model_admin: Any, request: HttpRequest) -> HttpResponseBase:
     """Exactly those that were named."""
     runs = model_admin.get_queryset(request).filter(pk__in=form.cleaned_data["ids"])
     found = list(runs.only("workflow").order_by("-pk"))
     write_down(request.user, found, EXPORT.label, form.cleaned_data["reason"])  # type: ignore[arg-type]
-    return _file(request, [[run.pk for run in found]])
+    return _file(request, [[run.pk for run in found]], name=str(found[0].pk) if len(found) == 1 else "runs")
 
 
 def everything(form: SweepForm, model_admin: Any, request: HttpRequest) -> HttpResponseBase:
@@ -87,12 +96,12 @@ def everything(form: SweepForm, model_admin: Any, request: HttpRequest) -> HttpR
     return _file(request, (ids for ids, _place in walk(runs, chosen, Q(), AT_ONCE)))
 
 
-def _file(request: HttpRequest, batches: Iterable[list[UUID]]) -> HttpResponse | StreamingHttpResponse:
+def _file(request: HttpRequest, batches: Iterable[list[UUID]], *, name: str = "runs") -> HttpResponseBase:
     lines = _lines(batches, may_see=may(request, "view_payload"))
     response = StreamingHttpResponse(
         _in_threads(lines) if hasattr(request, "scope") else lines, content_type="application/x-ndjson"
     )
-    response["Content-Disposition"] = 'attachment; filename="runs.jsonl"'
+    response["Content-Disposition"] = f'attachment; filename="{name}.jsonl"'
     response["X-Content-Type-Options"] = "nosniff"
     response["Cache-Control"] = "private, no-store"
     return response

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, CharField, Exists, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import Case, CharField, Exists, F, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Cast, Concat, Left
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from ..client.listing import EXCERPT
+from ..core.journal.outcomes import TRIED_AGAIN
 from ..core.journal.states import EntryStatus, PayloadKind, Status
 from ..models import JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
@@ -45,6 +46,8 @@ def extras_of(runs: Sequence[Run]) -> dict[UUID, Extras]:
                 extras[run_id].progress = cells.progress(seen(by_id[run_id], "progress", text), with_words=True)
             case "step" if text:
                 extras[run_id].step = _latest(text)
+            case "failed" if text:
+                extras[run_id].step = cells.name(text, STEP_SHOWN)
             case "worker" if text:
                 extras[run_id].worker = cells.name(text, HOST_SHOWN)
     for one in extras.values():
@@ -55,13 +58,17 @@ def extras_of(runs: Sequence[Run]) -> dict[UUID, Extras]:
 def _read(runs: Sequence[Run]) -> QuerySet[Any, Any]:
     alias = Database().alias
     ids = [run.pk for run in runs]
-    held = Run.objects.using(alias).filter(pk__in=[run.pk for run in runs if run.status == Status.RUNNING])
+    held, begun, failed = (
+        Run.objects.using(alias).filter(pk__in=[run.pk for run in runs if run.status in statuses])
+        for statuses in ({Status.RUNNING}, {Status.RUNNING, Status.BLOCKED}, {Status.FAILED})
+    )
     said = Payload.objects.using(alias).filter(run_id__in=ids, kind=PayloadKind.PROGRESS)
     tags = Tag.objects.using(alias).filter(run_id__in=ids)
     parts = [
         _part(tags.annotate(text=Cast("name", CharField())), "run_id", "tag"),
         _part(said.annotate(text=Left("data", EXCERPT + 1)), "run_id", "progress"),
-        _part(held.annotate(text=_newest_entry()), "pk", "step"),
+        _part(begun.annotate(text=_newest_entry()), "pk", "step"),
+        _part(failed.annotate(text=_failed_last()), "pk", "failed"),
         _part(held.annotate(text=_holder()), "pk", "worker"),
     ]
     return parts[0].union(*parts[1:], all=True)
@@ -73,9 +80,19 @@ def _part(rows: QuerySet[Any], key: str, what: str) -> QuerySet[Any, Any]:
 
 
 def _newest_entry() -> Case:
-    """Status and path of what a run has journaled last; nothing where that is to be looked for among very many."""
+    """Status and path of what a run has journaled last."""
+    return _newest(Concat("status", Value(":"), "path"))
+
+
+def _failed_last() -> Case:
+    """The path of what failed last in a run: what it did after that was to undo what it had done."""
+    return _newest(F("path"), status=EntryStatus.FAILED)
+
+
+def _newest(text: Any, **only: str) -> Case:
+    """Of the last entry; nothing where that is to be looked for among very many."""
     journal = JournalEntry.objects.filter(run_id=OuterRef("pk")).order_by()
-    newest = journal.order_by("-seq").annotate(text=Concat("status", Value(":"), "path")).values("text")[:1]
+    newest = journal.filter(**only).order_by("-seq").annotate(text=text).values("text")[:1]
     return Case(When(Exists(journal[LONG : LONG + 1]), then=Value("")), default=Subquery(newest))
 
 
@@ -95,8 +112,10 @@ def _awaited(run: Run) -> str:
     """Its row says what a waiting run waits on."""
     if run.status != Status.WAITING:
         return ""
+    if run.waiting_on == TRIED_AGAIN:
+        return gettext("the whole run, again")
     what, _, path = run.waiting_on.partition(":")
-    return gettext("the whole run, again") if (what, path) == ("retry", "run") else cells.name(path or what, STEP_SHOWN)
+    return cells.name(path or what, STEP_SHOWN)
 
 
 def _unknown(run: Run) -> str:

@@ -112,6 +112,13 @@ class ParentFilter(GivenFilter):
     parameter_name = "parent"
 
 
+class WorkerFilter(GivenFilter):
+    """Of which process has them now."""
+
+    title = _("worker")
+    parameter_name = "worker"
+
+
 def _moment_told(text: StrOrPromise, run_id: UUID | None) -> str:
     at = moment_of(run_id) if run_id else None
     return str(text) % f"{localtime(at):%Y-%m-%d %H:%M:%S}" if at else ""

@@ -78,6 +78,7 @@ class Chosen:
     workflow: str = ""
     queue: str = ""
     parent: UUID | None = None
+    worker: UUID | None = None
     since: UUID | None = None
     upto: UUID | None = None
     is_older: bool = False
@@ -89,7 +90,7 @@ class Chosen:
     def of(cls, params: Mapping[str, str], term: str = "") -> Chosen:
         status, trouble, reason = (params.get(name, "") for name in ("status", "trouble", "reason"))
         workflow, queue = params.get("workflow", ""), params.get("queue", "")
-        read = {"created": since_of, "until": id_of, "parent": id_of}
+        read = {"created": since_of, "until": id_of, "parent": id_of, "worker": id_of}
         ids = {name: read[name](params[name]) for name in read if params.get(name)}
         is_attention = status == ATTENTION
         return cls(
@@ -99,6 +100,7 @@ class Chosen:
             workflow=workflow,
             queue=queue,
             parent=ids.get("parent"),
+            worker=ids.get("worker"),
             since=ids.get("created"),
             upto=ids.get("until"),
             is_older="until" in ids,
@@ -113,10 +115,15 @@ class Chosen:
     @property
     def asked_of_each(self) -> Q:
         """What has to be asked of each run that is looked at; of its status also where the index is of that alone."""
-        columns = {"status": self.status, "block_reason": self.reason, "workflow": self.workflow, "queue": self.queue}
-        return Q(**{column: value for column, value in columns.items() if value}) & (
-            Q(parent=self.parent) if self.parent else Q()
-        )
+        columns = {
+            "status": self.status,
+            "block_reason": self.reason,
+            "workflow": self.workflow,
+            "queue": self.queue,
+            "parent": self.parent,
+            "leased_by": self.worker,
+        }
+        return Q(**{column: value for column, value in columns.items() if value})
 
     @property
     def range(self) -> Q:
@@ -168,7 +175,7 @@ def older(chosen: Chosen, found: Found, most: int) -> UUID | None:
         return next(iter(fitting(db, rest, Q(), 1).ids), None)
     if found.is_whole and not (found.is_cut or (others and has_more(db, others))):
         return found.oldest
-    return None if chosen.kinds or chosen.parent else least_id(clock.utcnow())
+    return None if chosen.kinds or chosen.parent or chosen.worker else least_id(clock.utcnow())
 
 
 def _looks(runs: QuerySet[Run], chosen: Chosen, at: Moment | None) -> list[Look]:
@@ -178,8 +185,10 @@ def _looks(runs: QuerySet[Run], chosen: Chosen, at: Moment | None) -> list[Look]
     if chosen.kinds:
         return [look for kind in _kinds(chosen.kinds, at) for look in _looks_at(runs, kind, chosen, at)]
     if chosen.parent:
-        children = runs.filter(parent=chosen.parent).order_by("parent", "parent_path")
+        children = _of_one(runs, chosen).order_by("parent", "parent_path")
         return [Look(children, LOOKED_AT, is_newest_first=False)]
+    if chosen.worker:
+        return [Look(_of_one(runs, chosen).order_by("leased_by"), LOOKED_AT, is_newest_first=False)]
     if chosen.status not in _HELD or (chosen.is_older and chosen.status not in STOPPED):
         return [Look(runs.order_by("-pk"), LOOKED_AT)]
     return _looks_at(runs, chosen.status, chosen, at)
@@ -199,6 +208,13 @@ def _looks_at(runs: QuerySet[Run], kind: str, chosen: Chosen, at: Moment | None)
     ids = at.overdue if kind == OVERDUE else at.unserved
     # By these alone: beside a condition on their status PostgreSQL may read all of an index that has it.
     return [Look(runs.filter(pk__in=ids).order_by("-pk"), LOOKED_AT, is_newest_first=False)] if ids else []
+
+
+def _of_one(runs: QuerySet[Run], chosen: Chosen) -> QuerySet[Run]:
+    """The children of the parent, or else what the worker has: each is in an index."""
+    if chosen.parent:
+        return runs.filter(parent=chosen.parent)
+    return runs.filter(status=Status.RUNNING, leased_by=chosen.worker)
 
 
 def _in_index(runs: QuerySet[Run], order: tuple[Any, ...], chosen: Chosen) -> QuerySet[Run]:
@@ -276,6 +292,8 @@ def _parts(runs: QuerySet[Run], chosen: Chosen) -> list[QuerySet[Run]]:
     runs = runs.filter(chosen.range)
     if chosen.term:
         found = search.ways(runs, chosen.term)
+    elif chosen.parent or chosen.worker:
+        found = [_of_one(runs, chosen)]
     elif chosen.status in STOPPED or (chosen.kinds and FAILED_LATELY.issuperset(chosen.kinds)):
         found = [runs.filter(status=chosen.status or Status.FAILED)]
     else:

@@ -168,4 +168,4 @@ def json_of(text: str) -> Any:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(constant)

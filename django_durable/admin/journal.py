@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from ..core.flow.undoing import UNDO
+from ..core.journal.log import FailedAttempt
 from ..core.journal.paths import above
 from ..core.journal.states import EntryStatus, Kind
 from ..core.kinds.turns import TURN
@@ -73,7 +74,10 @@ BEFORE: dict[str, StrOrPromise] = {
 
 _OTHER_RUN = re.compile("(of )?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|: | from )")
 
-Span = tuple[datetime, datetime]
+THE_RUN = ""
+"""Where the log has the attempts of the run as a whole: no entry has this path."""
+HEAD_MOST = 120
+"""Characters of a line that say when the next attempt is due; what follows is the error."""
 
 COLUMNS = (
     "seq", "path", "kind", "status", "attempts", "started_at", "finished_at", "wake_at", "awaits", "decision",
@@ -122,6 +126,14 @@ class Window:
             inside = Q(path__in=[self.inside, self.inside + TURN, self.inside + UNDO])
             found &= inside | Q(path__startswith=f"{self.inside}/") | Q(path__startswith=f"{self.inside}[")
         return found
+
+
+class Try(NamedTuple):
+    """An attempt that was made again: from when to when it was, and how many seconds later the next one was due."""
+
+    start: datetime
+    end: datetime
+    wait: float = 0.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -187,20 +199,30 @@ def _decided(entries: QuerySet[JournalEntry]) -> QuerySet[JournalEntry]:
 
 
 def attempts_as_text(run: Run, rows: Sequence[dict[str, Any]]) -> QuerySet[Any, Any]:
-    """The attempts at these entries that have been made again, as far as the run's log has them: rows of ATTEMPT, as
-    those of ``scopes_as_text``."""
-    paths = [row["path"] for row in rows if row["attempts"] > 1 or row["status"] == EntryStatus.RETRYING]
+    """The attempts at these entries, and of the run, that have been made again, as far as the run's log has them: rows
+    of ATTEMPT, as those of ``scopes_as_text``."""
+    paths = [row["path"] for row in rows if _may_be_made_again(row)]
+    if run.attempt > 1:
+        paths.append(THE_RUN)
     lines = LogLine.objects.using(Database().alias).filter(run_id=run.pk, attempt__isnull=False, scope__in=paths)
-    return _as_text(lines, ATTEMPT, "number", "scope", "at", "seconds")
+    return _as_text(
+        lines.annotate(head=Left("message", HEAD_MOST)), ATTEMPT, "number", "scope", "at", "seconds", "head"
+    )
 
 
-def attempts_of(texts: Iterable[tuple[int, str]]) -> dict[str, list[Span]]:
-    """By path, from when to when they were. ``texts``: of ``attempts_as_text`` the number and the text of each."""
-    found: dict[str, list[Span]] = {}
+def _may_be_made_again(row: Mapping[str, Any]) -> bool:
+    # A poll counts anew whenever it has asked.
+    return bool(row["attempts"] > 1 or row["status"] == EntryStatus.RETRYING or row["kind"] == Kind.POLL)
+
+
+def attempts_of(texts: Iterable[tuple[int, str]]) -> dict[str, list[Try]]:
+    """By path, those of the run under THE_RUN. ``texts``: of ``attempts_as_text`` the number and the text of each."""
+    found: dict[str, list[Try]] = {}
     for _number, text in sorted(texts):
         row = json.loads(text)
-        over = instant(row["at"])
-        found.setdefault(row["scope"], []).append((over - timedelta(seconds=row["seconds"] or 0), over))
+        over, told = instant(row["at"]), FailedAttempt.read(row["head"])
+        one = Try(over - timedelta(seconds=row["seconds"] or 0), over, told.wait if told else 0.0)
+        found.setdefault(row["scope"], []).append(one)
     return found
 
 

@@ -29,7 +29,7 @@ from .finding import ATTENTION
 from .permissions import may, may_look
 from .tabs import address_of
 from .text import cut, visible
-from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED
+from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED, since_when
 from .verbs import RESUME
 
 if TYPE_CHECKING:
@@ -78,12 +78,13 @@ class Need:
     button: Button | None = None
 
 
-def needs_of(request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded], midnight: datetime) -> list[Need]:
-    """``unserved``: ready runs of the queues that no live worker serves. ``midnight``: when today began."""
+def needs_of(request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded], lately: str) -> list[Need]:
+    """``unserved``: ready runs of the queues that no live worker serves. ``lately``: since when runs that failed are
+    counted, TODAY or DAY."""
     schedules = _late_schedules(request, stands.now) if may_look(request, "schedule") else []
     return [
         *_blocked(request, stands.blocked),
-        *_failed(request, stands.failed, midnight),
+        *_failed(request, stands.failed, lately),
         *_unserved(request, unserved),
         *_stuck(request, stands.now),
         *_overdue(request, stands.overdue),
@@ -117,28 +118,34 @@ def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[N
         )
 
 
-def _failed(request: HttpRequest, failed: Bounded, midnight: datetime) -> Iterator[Need]:
-    url, number = runs_url(request, trouble=TODAY), cells.bounded(failed)
+def _failed(request: HttpRequest, failed: Bounded, lately: str) -> Iterator[Need]:
+    url, number = runs_url(request, trouble=lately), cells.bounded(failed)
     if failed:
-        what = ngettext("run has failed today", "runs have failed today", _least(failed))
+        count = _least(failed)
+        what = (
+            ngettext("run has failed today", "runs have failed today", count)
+            if lately == TODAY
+            else ngettext("run has failed in the last day", "runs have failed in the last day", count)
+        )
         yield Need(
             id="failed",
             count=number,
             what=what,
             url=url,
             hint=_("When the cause is mended, resume them: they go on from the step that failed."),
-            named=[_failing(request, *each) for each in failing_since(midnight)[:NAMED]],
+            named=[_failing(request, lately, *each) for each in failing_since(since_when(lately))[:NAMED]],
             button=_resume(request, url, f"{number} {what}"),
         )
     elif failed.is_more:
-        yield _perhaps("failed", _("Runs may have failed today"), url)
+        what = _("Runs may have failed today") if lately == TODAY else _("Runs may have failed in the last day")
+        yield _perhaps("failed", what, url)
 
 
-def _failing(request: HttpRequest, workflow: str, count: int, steps: Mapping[str, int]) -> Named:
+def _failing(request: HttpRequest, lately: str, workflow: str, count: int, steps: Mapping[str, int]) -> Named:
     """Not as so many runs: one that was resumed and failed again is counted twice."""
     failures = ngettext("%(workflow)s: %(count)s failure", "%(workflow)s: %(count)s failures", count)
     text = failures % {"workflow": visible(workflow), "count": cells.grouped(count)}
-    url = runs_url(request, trouble=TODAY, workflow=workflow)
+    url = runs_url(request, trouble=lately, workflow=workflow)
     return Named(_with_worst(text, steps), url, _resume(request, url, text))
 
 

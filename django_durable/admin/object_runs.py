@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
+from zlib import crc32
 
 from django.contrib.admin.checks import InlineModelAdminChecks
 from django.contrib.admin.options import InlineModelAdmin
@@ -105,6 +106,16 @@ class RunsInline(Inline):
         return False
 
 
+def panel_for(request: HttpRequest, row: Model) -> dict[str, Any]:
+    """The context of the panel where it is no inline; empty for those who may not look at runs."""
+    if not may_look(request, "run"):
+        return {}
+    panel = panel_of(request, row)
+    # There may be several on a page.
+    heading = f"durable-runs-{crc32(panel['tag'].encode()):08x}"
+    return {"panel": panel, "heading": heading, "title": RunsInline.verbose_name_plural}
+
+
 def panel_of(request: HttpRequest, row: Model | None) -> dict[str, Any]:
     """What the template shows of the row's runs, newest first; in two queries."""
     try:
@@ -129,7 +140,7 @@ def panel_of(request: HttpRequest, row: Model | None) -> dict[str, Any]:
             }
             for run in runs
         ],
-        "tag": cells.name(tag),
+        "tag": cells.name(tag) if tag else "",
         "all_url": f"{every}?{urlencode({'q': tag})}" if every and tag else "",
     }
 

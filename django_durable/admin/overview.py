@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path
 from django.utils.formats import number_format
 from django.utils.html import format_html
-from django.utils.timezone import get_current_timezone_name, localtime
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
@@ -20,7 +20,6 @@ from ..client.holding import held_by, holds
 from ..client.listing import heard_of_since
 from ..client.standing import Bounded, QueueStanding, Standing, standing
 from ..client.statistics import EVENTS, Bucket, Counts, by_queue, series
-from ..core import clock
 from ..core.journal.states import Status
 from ..models import Hold, Worker
 from ..workflows.registry import workflows
@@ -32,6 +31,7 @@ from .holding import HOLD, button, line_of
 from .needs import needs_of, runs_url
 from .permissions import may, may_look
 from .tabs import address_of
+from .troubles import lately, since_when
 from .workers import LABELS, names_of, state_of
 
 EVERY, CHARTS_EVERY = 5, 30
@@ -126,10 +126,9 @@ def last_day() -> tuple[list[Bucket], list[Bucket]]:
 
 
 def live_context(request: HttpRequest) -> dict[str, Any]:
-    midnight = localtime(clock.utcnow()).replace(hour=0, minute=0, second=0, microsecond=0)
-    found = holds()
+    failed, found = lately(), holds()
     held = {hold.name: hold for hold in found if hold.kind == Hold.QUEUE}
-    stands = standing(failed_since=midnight, held=held_by(found))
+    stands = standing(failed_since=since_when(failed), held=held_by(found))
     heard, last = heard_of_since(stands.now - SILENT_SHOWN)
     alive = [worker for worker in heard if state_of(worker, stands.now) == "alive"]
     served = {str(queue) for worker in alive for queue in worker.queues}
@@ -140,7 +139,7 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "is_dead": not alive,
         "last_heard": _last_heard(last, stands.now) if last and not alive and may_look(request, "worker") else "",
-        "needs": needs_of(request, stands, unserved, midnight),
+        "needs": needs_of(request, stands, unserved, failed),
         "holds": [line_of(hold) for hold in found[:HOLDS_SHOWN]],
         "holds_are_cut": len(found) > HOLDS_SHOWN,
         "workflows_url": address_of(request, "django_durable_workflows"),
@@ -229,6 +228,7 @@ def _worker_row(request: HttpRequest, worker: Worker, stands: Standing) -> dict[
         "is_isolated": worker.is_isolated,
         "queues": names_of(worker.queues),
         "used": stands.held[worker.pk],
+        "runs_url": runs_url(request, worker=str(worker.pk)) if stands.held[worker.pk] else "",
         "slots": worker.concurrency,
         "heartbeat": ago(worker.heartbeat_at, stands.now),
         "version": cells.name(worker.version, VERSION_SHOWN),

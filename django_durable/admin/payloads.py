@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast, Left
 from django.utils.formats import number_format
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt, Size
@@ -21,9 +22,11 @@ from ..client.sentences import Hidden, Why
 from ..core.journal.annotations import read_notes
 from ..core.journal.log import FailedAttempt
 from ..core.payloads.codec import decode, encode
-from ..exceptions import PayloadError, PayloadUndecodable
-from ..models import Run
-from .errors import translated
+from ..core.payloads.failures import short
+from ..exceptions import DurableError, InvalidInput, InvalidName, PayloadError, PayloadUndecodable
+from ..models import Run, Schedule
+from ..store.declaring import ANOTHER, UNKNOWN
+from .errors import told, translated
 from .text import cut, cut_front, visible
 
 UNREADABLE = _("It cannot be read, and so not be redacted.")
@@ -31,6 +34,10 @@ UNREADABLE = _("It cannot be read, and so not be redacted.")
 ERROR_EXCERPT = 32_768
 """Of an encoded error, which holds the traceback with escapes: a longer one is shown as the text that it is."""
 SHORT = 32
+OURS = (UNKNOWN, ANOTHER, "InvalidSchedule: Schedule ", "UnknownWorkflow: No workflow is registered under ")
+"""How a schedule's problem begins that quotes names and expressions, and no value."""
+ABOUT_VALUES = (InvalidInput, InvalidName, PayloadError, PayloadUndecodable)
+"""The engine's own errors that may quote one."""
 PRETTY_MOST = 100_000
 """Characters of a stored value that is set out in lines; that of a larger one takes seconds."""
 
@@ -153,7 +160,7 @@ def shown(run: Run, kind: str, excerpt: Excerpt | None, more: str = "", most: in
     except Withheld as refusal:
         return Shown("", str(refusal))
     except PayloadUndecodable as error:
-        return Shown(visible(cut(excerpt.text, most)), visible(str(error)))
+        return Shown(visible(cut(excerpt.text, most)), told(error))
     return Shown(cut(text, most), "", more if len(text) > most else "")
 
 
@@ -193,7 +200,7 @@ def _shown_note(run: Run, name: str, text: str, more: str) -> Shown | None:
     except Withheld as refusal:
         return Shown("", str(refusal))
     except PayloadUndecodable as error:
-        return Shown(visible(cut(text, EXCERPT)), visible(str(error)))
+        return Shown(visible(cut(text, EXCERPT)), told(error))
     return Shown(cut(value, EXCERPT), "", more if len(value) > EXCERPT else "")
 
 
@@ -210,6 +217,28 @@ def shown_why(run: Run, why: Why, *, may_see: bool) -> str:
         return visible(why.told(seen))
     except Withheld as refusal:
         return str(refusal)
+
+
+def shown_problem(schedule: Schedule) -> str:
+    """What stops it. Where values are redacted, of what others have raised the type: the project's function is asked of
+    runs, and there is none."""
+    problem = schedule.problem
+    if is_redacting() and not problem.startswith(OURS):
+        return _unsaid(problem.partition(":")[0])
+    return visible(translated(problem))
+
+
+def shown_refusal(error: Exception) -> str:
+    """Why a schedule's input starts no run, for somebody who has not typed it: redacted as ``shown_problem``."""
+    tells_values = not isinstance(error, DurableError) or isinstance(error, ABOUT_VALUES)
+    if is_redacting() and tells_values:
+        return _unsaid(type(error).__name__)
+    return told(error) if isinstance(error, DurableError) else visible(short(error))
+
+
+def _unsaid(raised: str) -> str:
+    hidden = gettext("What it says is not shown: it may hold a value.")
+    return f"{raised}: {hidden}" if raised.isidentifier() else hidden
 
 
 def seen(run: Run, kind: str, text: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,12 +18,13 @@ from ..client.why import holder_of, why_held_by
 from ..conf import durable_settings
 from ..core import clock
 from ..core.journal.states import LIVE, PayloadKind, Status, failure_kinds
-from ..models import JournalEntry, Payload, Run, Tag, Worker
+from ..models import IdempotencyKey, JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
 from . import cells
 from .children import children_of
 from .claims import CLAIM, claims_as_text, claims_of
 from .confirming import named
+from .exports import form_of_one
 from .fragments import fragment
 from .journal import (
     ATTEMPT,
@@ -46,10 +46,11 @@ from .payloads import ERROR_EXCERPT, decoded, seen, shown, shown_error, shown_no
 from .permissions import may
 from .run_facts import facts_of
 from .run_log import LINE, log_as_text, log_of
+from .starting import again_url
 from .tabs import address_of
 from .text import cut, visible
 from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
-from .waterfall import Family, settled, waterfall_of
+from .waterfall import Family, Sent, settled, waterfall_of
 from .whole_value import Addresses
 
 SECRET = frozenset({PayloadKind.INPUT, PayloadKind.OUTPUT})
@@ -61,8 +62,8 @@ EVERY, SELDOM, RARELY = 3, 15, 60
 """After how many seconds the page of a run that is at work, or is not, asks anew; and of one whose journal is long: no
 index has its order, so each look reads all of it."""
 MESSAGE_MOST = 500
-TAG = "%tag"
-"""Tags are read with the payloads, and are no kind of these."""
+TAG, KEY = "%tag", "%key"
+"""Tags and idempotency keys are read with the payloads, and are no kind of these."""
 BESIDE = (CLAIM, LINE, SCOPE, ATTEMPT, AUDIT)
 """Neither are these, of which each has a number."""
 Numbered = dict[str, list[tuple[int, str]]]
@@ -101,6 +102,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "may_view_payload": may_see,
         "buttons": _buttons(request, run),
         "fork": _fork_url(request, run),
+        "export": form_of_one(request, run),
         "refresh": _refresh_url(request, run),
         "every": _every(run),
     }
@@ -109,7 +111,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
     children = children_of(run, entries.rows, are_listed=window.is_all and run.claims > 0)
     scopes = scopes_as_text(run, [] if window.is_all and not entries.is_cut else entries.rows)
     beside = scopes.union(attempts_as_text(run, entries.rows), all=True)
-    events: tuple[datetime, ...] = ()
+    events: Sequence[Sent] = ()
     if window.is_all:
         whole, numbered, events = _whole(request, run, beside, children.listed, addresses, may_see=may_see)
         context |= whole
@@ -157,9 +159,9 @@ def _whole(
     addresses: Addresses,
     *,
     may_see: bool,
-) -> tuple[dict[str, Any], Numbered, tuple[datetime, ...]]:
-    """What a page of the whole run shows beside its timeline, what was read with it, and when events were sent."""
-    payloads, tags, numbered = _payloads(run, beside, may_see)
+) -> tuple[dict[str, Any], Numbered, Sequence[Sent]]:
+    """What a page of the whole run shows beside its timeline, what was read with it, and the events that were sent."""
+    payloads, names, numbered = _payloads(run, beside, may_see)
     events, sent = events_of(run, addresses, with_payloads=may_see)
     kinds = failure_kinds(run.status)
     failure = next((kind for kind in kinds if kind in payloads), kinds[-1])
@@ -171,19 +173,23 @@ def _whole(
         "divergence": _divergence(payloads.get(PayloadKind.MISSED)),
         "input": shown(run, "input", payloads.get(PayloadKind.INPUT), addresses.of(PayloadKind.INPUT)),
         "output": shown(run, "output", payloads.get(PayloadKind.OUTPUT), addresses.of(PayloadKind.OUTPUT)),
-        "tags": [cells.name(tag) for tag in tags],
+        "again_url": again_url(request, run) if PayloadKind.INPUT in payloads else "",
+        "tags": [cells.name(tag) for tag in names[TAG]],
+        "keys": [cells.name(key) for key in names[KEY]],
         "events": events,
         "log": log_of(run, numbered[LINE]),
         "claims": claims_of(request, run, numbered[CLAIM]),
         "audit": audit_of(numbered[AUDIT], addresses),
         **_relatives(request, run, children),
     }
-    return context, numbered, tuple(row["sent_at"] for row in sent)
+    return context, numbered, [Sent(row["sent_at"], row["name"]) for row in sent]
 
 
-def _payloads(run: Run, beside: QuerySet[Any, Any], may_see: bool) -> tuple[dict[str, Excerpt], list[str], Numbered]:
-    """What the run keeps as text by its kind, its tags, and its claims, lines and verbs and what is ``beside`` as those
-    read them who show them."""
+def _payloads(
+    run: Run, beside: QuerySet[Any, Any], may_see: bool
+) -> tuple[dict[str, Excerpt], dict[str, list[str]], Numbered]:
+    """What the run keeps as text by its kind, its tags and idempotency keys, and its claims, lines, verbs and what is
+    ``beside`` as those read them who show them."""
     alias = Database().alias
     kinds = frozenset(PayloadKind) - (frozenset() if may_see else SECRET)
     rows = with_excerpt(
@@ -192,12 +198,17 @@ def _payloads(run: Run, beside: QuerySet[Any, Any], may_see: bool) -> tuple[dict
     tags = Tag.objects.using(alias).filter(run_id=run.pk)
     tags = tags.filter(name__in=tags.order_by("name").values("name")[:OTHERS_SHOWN])
     named_so = tags.annotate(tag=Value(TAG), size=Length("name")).values_list("tag", "name", "size")
-    others = [named_so, audit_as_text(run), beside]
+    # One that has several names of a workflow has it as often.
+    keys = IdempotencyKey.objects.using(alias).filter(run_id=run.pk)
+    keys = keys.filter(pk__in=keys.order_by("pk").values("pk")[:OTHERS_SHOWN])
+    keyed = keys.annotate(tag=Value(KEY), size=Length("key")).values_list("tag", "key", "size")
+    others = [named_so, keyed, audit_as_text(run), beside]
     if run.claims:
         others += [claims_as_text(run), log_as_text(run)] if may_see else [claims_as_text(run)]
     found = list(rows.values_list("kind", "data_text", "data_size").union(*others, all=True))
-    payloads = {kind: Excerpt(text, size) for kind, text, size in found if kind not in (TAG, *BESIDE)}
-    return payloads, sorted(text for kind, text, _ in found if kind == TAG), _numbered(found)
+    payloads = {kind: Excerpt(text, size) for kind, text, size in found if kind not in (TAG, KEY, *BESIDE)}
+    names = {one: sorted({text for kind, text, _ in found if kind == one}) for one in (TAG, KEY)}
+    return payloads, names, _numbered(found)
 
 
 def _numbered(found: Sequence[tuple[str, str, int]]) -> Numbered:

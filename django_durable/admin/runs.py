@@ -31,6 +31,7 @@ from .filters import (
     StatusFilter,
     TroubleFilter,
     UntilFilter,
+    WorkerFilter,
     WorkflowFilter,
 )
 from .finding import Chosen, Found, find, older
@@ -123,9 +124,9 @@ class RunAdmin(SteeredAdmin):
     list_display_links = ["workflow_name"]
     list_filter = [
         *(StatusFilter, TroubleFilter, ReasonFilter, CreatedFilter, UntilFilter, WorkflowFilter, QueueFilter),
-        ParentFilter,
+        *(ParentFilter, WorkerFilter),
     ]
-    list_filter_names = ("status", "trouble", "reason", "created", "until", "workflow", "queue", "parent")
+    list_filter_names = ("status", "trouble", "reason", "created", "until", "workflow", "queue", "parent", "worker")
     search_fields = ["id"]
     search_help_text = _("A whole id, an idempotency key or a tag.")
     actions = [cancel_selected, pause_selected, resume_selected, rerun_selected, export_selected]
@@ -161,7 +162,9 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("workflow"))
     def workflow_name(self, run: Run) -> str:
-        return cells.name(run.workflow)
+        """Of links that are listed without their rows one could not tell which is which."""
+        unseen = format_html('<span class="visually-hidden">{}</span>', cells.short_id(run.pk))
+        return format_html("{} {}", cells.name(run.workflow), unseen)
 
     @admin.display(description=_("run"))
     def short_id(self, run: Run) -> str:

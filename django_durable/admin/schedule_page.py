@@ -21,8 +21,8 @@ from ..models import Fire, Run, Schedule
 from ..store.database import Database
 from ..store.scheduling import BACKFILLED, DEBOUNCED, FIRED, MANUAL, MISSED, OVERLAPS
 from . import cells
-from .errors import translated
 from .journal import Listing, audit_of_schedule
+from .payloads import shown_problem
 from .permissions import may, may_look
 from .schedule_form import names_in_code
 from .schedule_preview import UPCOMING, Instant, Preview, instants_of, shown_expression, words_of
@@ -79,7 +79,7 @@ def _why(schedule: Schedule, standing: Standing, now: datetime) -> str:
 
 def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
     if schedule.problem:
-        return visible(translated(schedule.problem))
+        return shown_problem(schedule)
     if not schedule.enabled:
         return gettext("It is disabled: it does not fire.")
     if schedule.next_fire_at is None:

@@ -99,5 +99,5 @@ def _instant(fire: datetime, zone: ZoneInfo, now: datetime, is_overdue: bool) ->
 def shown_expression(expression: str, timezone: str = "") -> str:
     """In words where there are any, and as it is written; with its zone where one is given."""
     words, code = in_words(expression), format_html("<code>{}</code>", visible(cut(expression, EXPRESSION_MAX)))
-    zone = format_html('<span class="durable-quiet">{}</span>', cells.name(timezone)) if timezone else ""
+    zone = format_html(' <span class="durable-quiet">{}</span>', cells.name(timezone)) if timezone else ""
     return format_html('<span class="durable-cron">{} {}{}</span>', words, code, zone)

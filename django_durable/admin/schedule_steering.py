@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
+from django.db import Error
 from django.db.models import QuerySet
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -17,15 +19,16 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from ..client import schedules
-from ..exceptions import DurableError, ScheduleLocked
+from ..exceptions import ScheduleLocked
 from ..models import Audit, Schedule
 from ..store.database import Database
 from ..store.locking_schedules import brief_schedule_lock
 from . import cells, schedule_verbs
 from .confirming import page
-from .errors import told, translated
+from .errors import told
 from .forms import BackfillForm, OnceForm, ReasonForm
 from .once import made_since
+from .payloads import shown_problem, shown_refusal
 from .permissions import may
 from .schedule_verbs import DISABLE, ENABLE, FIRE, SWITCH, SWITCHED_MOST, Switch
 from .steering import run_url
@@ -34,6 +37,7 @@ from .text import visible
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
+T = TypeVar("T")
 FORM = "admin/django_durable/schedule/form.html"
 BACKFILL = "admin/django_durable/schedule/backfill.html"
 
@@ -109,10 +113,9 @@ def backfill(model_admin: Any, request: HttpRequest, schedule_id: int) -> HttpRe
 def _count(form: Form, schedule: Schedule) -> dict[str, Any]:
     """What the window would start, and the button that does so."""
     data = form.cleaned_data
-    try:
-        found = schedules.missing(schedule, data["since"], data["until"], data["limit"])
-    except DurableError as error:
-        form.add_error(None, told(error))
+    window = data["since"], data["until"], data["limit"]
+    found = _unless_refused(form, lambda: schedules.missing(schedule, *window))
+    if found is None:
         return {}
     count = len(found.instants)
     counted: dict[str, Any] = {"missing": count, "is_cut": not found.is_complete}
@@ -171,7 +174,7 @@ def _switch(
     model_admin.message_user(request, switch.done % {"count": len(done)}, level)
     for schedule in done:
         if schedule.problem:
-            model_admin.message_user(request, visible(f"{schedule}: {translated(schedule.problem)}"), messages.WARNING)
+            model_admin.message_user(request, f"{visible(str(schedule))}: {shown_problem(schedule)}", messages.WARNING)
     return None
 
 
@@ -179,12 +182,13 @@ def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule
     """Where to look at what came of it; empty where it was refused, and the form says why."""
     data, user = form.cleaned_data, request.user
     fires = Audit.objects.filter(run=None, workflow=schedule.workflow, schedule=schedule.name, verb="fire")
-    try:
+
+    def fired() -> UUID:
         with brief_schedule_lock(Database(), Schedule.objects.filter(pk=schedule.pk)):
             made = made_since(data["asked_after"], user, fires, "run {}")  # type: ignore[arg-type]
-            run_id = made or schedule_verbs.fire(schedule, user=user, reason=data["reason"])  # type: ignore[arg-type]
-    except (DurableError, Schedule.DoesNotExist) as error:
-        form.add_error(None, told(error) or _("It is gone."))
+            return made or schedule_verbs.fire(schedule, user=user, reason=data["reason"])  # type: ignore[arg-type]
+
+    if (run_id := _unless_refused(form, fired)) is None:
         return ""
     model_admin.message_user(request, _("Run %s was started.") % run_id, messages.SUCCESS)
     return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
@@ -193,10 +197,9 @@ def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule
 def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, schedule: Schedule) -> bool:
     data = form.cleaned_data
     window = data["since"], data["until"], most
-    try:
-        done = schedule_verbs.backfill(schedule, *window, user=request.user, reason=data["reason"])  # type: ignore[arg-type]
-    except (DurableError, Schedule.DoesNotExist) as error:
-        form.add_error(None, told(error) or _("It is gone."))
+    told_as: dict[str, Any] = {"user": request.user, "reason": data["reason"]}
+    done = _unless_refused(form, lambda: schedule_verbs.backfill(schedule, *window, **told_as))
+    if done is None:
         return False
     count = len(done.run_ids)
     text = ngettext("%(count)d run was started.", "%(count)d runs were started.", count) % {"count": count}
@@ -206,6 +209,20 @@ def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, sch
 
 
 # --- what they share -------------------------------------------------------------------------
+
+
+def _unless_refused(form: Form, act: Callable[[], T]) -> T | None:
+    """What it returns. None where nothing of it was done, and the form says why: also what the project's
+    ``concurrency_key`` raised."""
+    try:
+        return act()
+    except Schedule.DoesNotExist:
+        form.add_error(None, _("It is gone."))
+    except Error:
+        raise
+    except Exception as error:
+        form.add_error(None, shown_refusal(error))
+    return None
 
 
 def schedule_url(model_admin: Any, schedule: Schedule) -> str:

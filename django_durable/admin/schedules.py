@@ -18,8 +18,8 @@ from django.utils.translation import pgettext_lazy
 from ..core import clock
 from ..models import Schedule
 from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_removing, schedule_steering
-from .errors import translated
 from .filters import ScheduleFilter
+from .payloads import shown_problem
 from .permissions import may, may_look
 from .schedule_standing import Standing, pills, standing_of
 from .schedule_steering import disable_selected, enable_selected
@@ -93,7 +93,7 @@ class ScheduleAdmin(SteeredAdmin):
         shown = pills(schedule, _standing(schedule))
         if not schedule.problem:
             return shown
-        return format_html('{} <span class="durable-quiet">{}</span>', shown, cells.name(translated(schedule.problem)))
+        return format_html('{} <span class="durable-quiet">{}</span>', shown, cells.name(shown_problem(schedule)))
 
     @admin.display(description=_("workflow"))
     def workflow_name(self, schedule: Schedule) -> str:

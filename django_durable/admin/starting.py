@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import Error
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.utils.html import format_html
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext as _
 
@@ -23,19 +24,20 @@ from ..store.auditing import Verb, audit
 from ..store.database import Database
 from ..workflows.definition import Workflow
 from ..workflows.options import StartOptions
-from ..workflows.registry import declared
+from ..workflows.registry import declared, workflows
 from . import cells
 from .confirming import page
 from .errors import translated
 from .permissions import may, may_look
+from .start_again import form_like
 from .start_form import StartForm
 from .steering import run_url
 from .tabs import address_of
 from .text import cut, visible
 from .verbs import write_down
 
-START = "start_run"
-"""The permission."""
+START, PAYLOADS = "start_run", "view_payload"
+"""The permissions."""
 ERROR_SHOWN = 1_000
 FORM = "admin/django_durable/workflows/start.html"
 
@@ -51,8 +53,16 @@ def start_url(request: HttpRequest, workflow: str) -> str:
     return f"{address_of(request, 'django_durable_workflows_start')}?{urlencode({'workflow': workflow})}"
 
 
+def again_url(request: HttpRequest, run: Run) -> str:
+    """Where the form is with the run's input in it; nothing for those who may not start runs or may not see that, and
+    where nobody here knows the workflow."""
+    workflow = workflows().get(run.workflow)
+    url = start_url(request, workflow.name) if workflow and may(request, PAYLOADS) else ""
+    return f"{url}&{urlencode({'from': run.pk})}" if url else ""
+
+
 def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
-    """The form, and the run's page once it has been started."""
+    """The form, and the run's page once it has been started. ``from`` is a run whose input stands in it at first."""
     request.current_app = model_admin.admin_site.name
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
@@ -61,7 +71,7 @@ def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
     workflow = declared().get(request.GET.get("workflow", ""))
     if workflow is None:
         raise Http404
-    form = StartForm(workflow, request.POST if request.method == "POST" else None)
+    form, note = _form(model_admin, request, workflow)
     if form.is_valid() and (started := _start(workflow, form, request)) is not None:
         run, is_new = started
         text = _("The run was started.") if is_new else _("No other run was started: this one was there already.")
@@ -70,6 +80,7 @@ def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
     context = {
         "tab": "workflows",
         "form": form,
+        "note": note,
         "name": cells.name(workflow.name),
         "about": visible(cut(workflow.__doc__.strip(), ERROR_SHOWN)) if workflow.__doc__ else "",
         "zone": get_current_timezone_name(),
@@ -77,6 +88,21 @@ def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
         "submit": _("Start the run"),
     }
     return page(model_admin, request, FORM, _("Start a run"), context)
+
+
+def _form(model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any]) -> tuple[StartForm, str]:
+    """And what is to be told of it. What was sent stands for itself, whatever has become of the earlier run."""
+    if request.method == "POST":
+        return StartForm(workflow, request.POST), ""
+    if "from" not in request.GET:
+        return StartForm(workflow), ""
+    if not may(request, PAYLOADS):
+        raise PermissionDenied
+    run = model_admin.find(request, request.GET["from"])
+    if run is None or run.workflow not in (workflow.name, *workflow.aliases):
+        raise Http404
+    link = format_html('<a href="{}"><code>{}</code></a>', run_url(model_admin, run), run.pk)
+    return form_like(workflow, run, link)
 
 
 def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) -> tuple[Run, bool] | None:

@@ -219,6 +219,8 @@ def described(chosen: Chosen, *, as_text: bool = False) -> Iterator[tuple[StrOrP
         yield _("Queue"), name(chosen.queue)
     if chosen.parent:
         yield _("Parent"), str(chosen.parent)
+    if chosen.worker:
+        yield _("Worker"), str(chosen.worker)
     if chosen.term:
         yield _("Search"), name(chosen.term)
     for label, run_id in ((_("Created since"), chosen.since), (_("Created until"), chosen.upto)):

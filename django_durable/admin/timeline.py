@@ -132,6 +132,8 @@ def _measure(node: Node, over: datetime | None, now: datetime) -> None:
     if entry is not None:
         _widen(node, entry["started_at"], entry["finished_at"] or entry["started_at"])
         node.statuses.add(entry["status"])
+        # What ended before it began did so by a clock that was set back, or by another: it lasted no time.
+        _widen(node, None, node.start)
         over = entry["finished_at"] or over
         if entry["status"] == EntryStatus.ABANDONED:
             _widen(node, None, over)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TODAY, DAY, LAPSED, STILL, OVERDUE, UNSERVED = "today", "day", "lapsed", "still", sql.OVERDUE, sql.UNSERVED
 FAILED_LATELY = frozenset({TODAY, DAY})
+NIGHT_ENDS = 6
+"""The hour. Whoever is woken after midnight is to see what failed before it."""
 LABELS: dict[str, StrOrPromise] = {
     TODAY: _("failed today"),
     DAY: _("failed in the last day"),
@@ -90,10 +92,18 @@ def _served(db: Database) -> frozenset[str]:
 
 
 def failed_lately(kind: str) -> Q:
-    """Since midnight in the zone of the site, or in the last 24 hours."""
+    return Q(status=Status.FAILED, finished_at__gte=since_when(kind))
+
+
+def since_when(kind: str) -> datetime:
+    """Midnight in the zone of the site, or 24 hours ago."""
     now = localtime(clock.utcnow())
-    since = now - timedelta(days=1) if kind == DAY else now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return Q(status=Status.FAILED, finished_at__gte=since)
+    return now - timedelta(days=1) if kind == DAY else now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def lately() -> str:
+    """What to tell of to somebody who looks now: today, and by night the last day, of which today has hardly begun."""
+    return DAY if localtime(clock.utcnow()).hour < NIGHT_ENDS else TODAY
 
 
 def meets(kind: str, at: Moment) -> Q:

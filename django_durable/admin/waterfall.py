@@ -6,10 +6,10 @@ The table says in words all that the bars show. A thick bar is work, a thin line
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext
@@ -20,17 +20,19 @@ from ..models import Run
 from . import cells
 from . import waterfall_words as words
 from .axis import Axis
-from .journal import VALUE_EXCERPT, Listing, Span, Window
+from .journal import THE_RUN, VALUE_EXCERPT, Listing, Try, Window
 from .payloads import excerpt_of, shown, shown_error
+from .run_attempts import Part, is_between, made, parts_of
 from .text import visible
 from .timeline import Fold, Node, tree_of, walk
-from .waterfall_rows import Bar, Line, Rows
+from .waterfall_rows import Bar, Line, Mark, Rows
 from .whole_value import Addresses
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
 DEPTH_MOST = 8
+TRIED = frozenset({Kind.STEP, Kind.UNDO, Kind.POLL})
 BAR_LEAST = 0.4
 """Per cent: a bar of nothing is still seen."""
 SETTLE = 20
@@ -44,18 +46,31 @@ class Waterfall:
     axis: Axis
     rows: list[SafeString] = field(default_factory=list)
     count: int = 0
+    is_empty: bool = False
+    """Whether there is nothing to draw: no entry, and no more than one attempt of the run."""
     following: str = ""
     """The address of the entries that come next; empty: there are none."""
 
 
+class Sent(NamedTuple):
+    """An event."""
+
+    at: datetime
+    name: str
+
+
 @dataclass(slots=True, frozen=True)
 class Family:
-    """What else is drawn: the run's children by the paths of their entries, when events were sent, and by path the
+    """What else is drawn: the run's children by the paths of their entries, the events that were sent, and by path the
     attempts that were made again."""
 
     children: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    events: tuple[datetime, ...] = ()
-    attempts: Mapping[str, list[Span]] = field(default_factory=dict)
+    events: Sequence[Sent] = ()
+    attempts: Mapping[str, list[Try]] = field(default_factory=dict)
+
+    def parts_of(self, run: Run, now: datetime) -> list[Part]:
+        """What the row of the run itself shows since it was started."""
+        return parts_of(run, self.attempts.get(THE_RUN, ()), now)
 
 
 def settled(run: Run, now: datetime) -> datetime:
@@ -80,6 +95,7 @@ def waterfall_of(
     nodes = tree_of(run, entries.rows, around, now, family.children)
     is_cut = entries.is_cut
     found = Waterfall(_axis_of(run, nodes, window, family, now, is_cut=is_cut), count=len(entries.rows))
+    found.is_empty = not entries.rows and not (window.is_all and run.attempt > 1)
     draw, rows = _Drawing(run, found.axis, family, addresses, now), Rows(may_fork)
     if window.is_all:
         found.rows.append(rows.write(draw.run_itself()))
@@ -101,22 +117,26 @@ def _axis_of(run: Run, nodes: list[Node], window: Window, family: Family, now: d
     ends = [end for node in every for end in (node.end, _planned(run, node)) if end]
     if window.is_all:
         starts.append(run.created_at)
-        ends += [] if is_cut else [run.finished_at or now, *family.events]
+        ends += [] if is_cut else [run.finished_at or now, *(sent.at for sent in family.events)]
+    parts = family.parts_of(run, now) if run.attempt > 1 and window.is_all and not is_cut else []
+    starts += [part.start for part in parts]
+    ends += [part.end for part in parts]
     start = min(starts, default=now)
     end = max(ends, default=start)
     work = [(node.start, node.end) for node in every if node.is_work and node.start and node.end]
     for node in every:
         work += _attempts(node, family)
+    work += [(part.start, part.end) for part in parts if part.what == "failed"]
     return Axis(start, end, work, [*starts, *ends])
 
 
-def _attempts(node: Node, family: Family) -> list[Span]:
+def _attempts(node: Node, family: Family) -> list[tuple[datetime, datetime]]:
     """Those that the log has of it, within its own span: a worker said when they were, and the database all else. Its
     clock may be another, or a coarser one."""
     if node.start is None or node.end is None:
         return []
     first, last = node.start, node.end
-    return [(_within(first, a, last), _within(first, b, last)) for a, b in family.attempts.get(node.path, ())]
+    return [(_within(first, a, last), _within(first, b, last)) for a, b, _wait in family.attempts.get(node.path, ())]
 
 
 def _within(first: datetime, moment: datetime, last: datetime) -> datetime:
@@ -151,16 +171,20 @@ class _Drawing:
     def run_itself(self) -> Line:
         run, over = self.run, self.run.finished_at or self.now
         bars = self._bars("wait", run.created_at, run.started_at or over)
-        if run.started_at:
-            bars += self._bars("scope", run.started_at, over)
-        marks = [self.axis.at(sent) for sent in self.family.events if sent <= self.axis.end]
+        for part in self.family.parts_of(run, self.now):
+            # What was done and waited for after the listed entries is elsewhere.
+            bars += self._bars(*part) if part.what == "scope" or part.start <= self.axis.end else []
+        events = [sent for sent in self.family.events if sent.at <= self.axis.end]
+        marks = [Mark(self.axis.at(sent.at), words.sent(sent.name, sent.at)) for sent in events]
         return Line(
             gettext("the run"),
             0,
             bars,
             marks,
+            attempts=made(run),
             started=cells.moment(run.created_at),
             duration=cells.duration(run.created_at, over),
+            waits=words.until(run.wake_at) if run.wake_at and is_between(run) else "",
         )
 
     def _node(self, node: Node, depth: int) -> Line:
@@ -228,13 +252,14 @@ class _Drawing:
         what = "undo" if is_undone else node.status
         if node.is_work:
             return self._bars(what, node.start, node.end)
+        # The journal keeps when the first one began and the last one ended; the log knows of those between.
+        kept = _attempts(node, self.family)
         bars = self._bars("wait", node.start, node.end)
-        if row["attempts"] >= 1 and node.kind in (Kind.STEP, Kind.UNDO):
-            # The journal keeps when the first one began and the last one ended; the log knows of those between.
-            kept = _attempts(node, self.family)
-            for start, end in kept:
-                bars += self._bars("failed", start, end)
-            bars += [] if kept else self._bars("failed", node.start, node.start)
+        for start, end in kept:
+            bars += self._bars("failed", start, end)
+        if row["attempts"] >= 1 and node.kind in TRIED:
+            # Of a poll the first one may have been another time that it asked.
+            bars += [] if kept or node.kind == Kind.POLL else self._bars("failed", node.start, node.start)
             bars += self._bars(what, node.end, node.end) if row["finished_at"] is not None else []
         elif node.status == EntryStatus.FAILED:
             bars += self._bars("failed", node.end, node.end)

@@ -25,6 +25,14 @@ class Bar:
     width: float
 
 
+@dataclass(slots=True, frozen=True)
+class Mark:
+    """A moment, ``x`` per cent of the axis from its beginning, and what is told of it to who points at it."""
+
+    x: float
+    told: str
+
+
 @dataclass(slots=True)
 class Line:
     """A row of the table. ``above`` is the path of the scopes around it, for who does not see how it is set in."""
@@ -32,7 +40,7 @@ class Line:
     label: str
     depth: int
     bars: list[Bar]
-    marks: Iterable[float] = ()
+    marks: Iterable[Mark] = ()
     above: str = ""
     seq: int | None = None
     fork_from: str = ""
@@ -160,13 +168,15 @@ def _aside(text: Any) -> SafeString:
     return format_html(' <span class="durable-quiet">{}</span>', text)
 
 
-def _track(bars: list[Bar], marks: Iterable[float]) -> SafeString:
+def _track(bars: list[Bar], marks: Iterable[Mark]) -> SafeString:
     drawn = format_html_join(
         "",
         '<rect class="durable-bar-{}" x="{}%" width="{}%"/>',
         ((bar.what, f"{bar.x:.2f}", f"{bar.width:.2f}") for bar in bars),
     )
-    sent = format_html_join("", '<circle cx="{}%"/>', ((f"{mark:.2f}",) for mark in marks))
+    sent = format_html_join(
+        "", '<circle cx="{}%"><title>{}</title></circle>', ((f"{mark.x:.2f}", mark.told) for mark in marks)
+    )
     return format_html(
         '<svg class="durable-track" aria-hidden="true"><use href="#durable-grid"/>{}{}</svg>', drawn, sent
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.html import format_html, format_html_join
 from django.utils.timezone import localtime
@@ -18,6 +18,9 @@ from ..core.names import ON_FAILURE
 from . import cells
 from .text import visible
 from .timeline import Node
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
 
 LABELS = {**cells.ENTRY_LABELS, "open": _("open"), "abandoned": _("abandoned")}
 
@@ -52,6 +55,12 @@ def clock(value: datetime | None, first: datetime) -> str:
     local = localtime(value)
     text = f"{local:%H:%M:%S}" if local.date() == localtime(first).date() else f"{local:%Y-%m-%d %H:%M:%S}"
     return format_html('<time datetime="{}">{}</time>', local.isoformat(), text)
+
+
+def sent(name: str, at: datetime) -> str:
+    """Of an event, to who points at its mark."""
+    values = {"name": visible(name), "time": f"{localtime(at):%Y-%m-%d %H:%M:%S}"}
+    return gettext("%(name)s was sent on %(time)s") % values
 
 
 def may_be_sent(path: str) -> bool:
@@ -99,5 +108,9 @@ def waits(row: Mapping[str, Any]) -> str:
     if row["awaits"] and row["kind"] == Kind.EVENT:
         parts.append(format_html(pgettext("waits", "for {}"), cells.name(row["awaits"].replace("\n", ", "))))
     if row["wake_at"]:
-        parts.append(format_html(pgettext("waits", "until {}"), cells.moment(row["wake_at"])))
+        parts.append(until(row["wake_at"]))
     return format_html_join(" ", "{}", ((part,) for part in parts))
+
+
+def until(wake_at: datetime) -> SafeString:
+    return format_html(pgettext("waits", "until {}"), cells.moment(wake_at))

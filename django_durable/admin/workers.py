@@ -20,6 +20,7 @@ from ..store.database import Database
 from . import cells
 from .confirming import named
 from .journal import Listing
+from .needs import runs_url
 from .permissions import may_look
 from .steered import SteeredAdmin
 from .text import visible
@@ -36,7 +37,7 @@ LABELS = {"alive": _("alive"), "silent": _("silent"), "stopped": _("stopped")}
 class WorkerAdmin(SteeredAdmin):
     key = "uuid"
     gone = _("There is no worker %s; those that are long gone are removed.")
-    list_display = ["state", "host_name", "pid", "served", "concurrency", "heartbeat", "since", "version_name"]
+    list_display = ["state", "host_name", "process", "served", "slots", "heartbeat", "since", "version_name"]
     list_display_links = ["host_name"]
     ordering = ["-heartbeat_at"]
 
@@ -54,9 +55,17 @@ class WorkerAdmin(SteeredAdmin):
     def host_name(self, worker: Worker) -> str:
         return cells.name(worker.host)
 
+    @admin.display(description=_("process"))
+    def process(self, worker: Worker) -> str:
+        return str(worker.pid)
+
     @admin.display(description=_("queues"))
     def served(self, worker: Worker) -> str:
         return names_of(worker.queues)
+
+    @admin.display(description=_("slots"))
+    def slots(self, worker: Worker) -> str:
+        return str(worker.concurrency)
 
     @admin.display(description=_("heartbeat"))
     def heartbeat(self, worker: Worker) -> str:
@@ -88,6 +97,7 @@ class WorkerAdmin(SteeredAdmin):
             "facts": _facts(row, now),
             "may_see_runs": may_see_runs,
             "runs": _runs_of(row) if may_see_runs else None,
+            "runs_url": runs_url(request, worker=str(row.pk)),
             "queues": _listed(row.queues),
             "workflows": _listed(row.workflows),
         }

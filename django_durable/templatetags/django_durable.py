@@ -35,6 +35,20 @@ def durable_run_json(context: Context, run: Any) -> str:
     return _url(context, "run_json", run_id) if run_id else ""
 
 
+@register.inclusion_tag("admin/django_durable/object_panel.html", takes_context=True)
+def durable_object_runs(context: Context, row: Any) -> dict[str, Any]:
+    """The newest runs of a row of the project's, as ``RunsInline`` has them, for other pages of the admin. Nothing for
+    those who may not look at runs (``view_run``).
+
+    The page links ``django_durable/admin.css`` and ``django_durable/object_runs.css``.
+    """
+    # Not with the module: a project without the admin loads these tags too.
+    from ..admin.object_runs import panel_for
+
+    request = context.get("request")
+    return panel_for(request, row) if request is not None else {}
+
+
 def _id_of(run: Any) -> UUID | None:
     value = getattr(run, "id", run)
     try:

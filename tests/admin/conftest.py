@@ -6,6 +6,9 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from django_durable.admin import troubles
+from tests.admin.world import make_worker
+
 LOOK = ("view_run", "view_schedule", "view_worker")
 Person = Callable[..., Client]
 
@@ -13,6 +16,12 @@ Person = Callable[..., Client]
 @pytest.fixture(autouse=True)
 def _database(db: None) -> None:
     """Who asks for a page asks for rows."""
+
+
+@pytest.fixture(autouse=True)
+def _by_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At whatever time the tests are run."""
+    monkeypatch.setattr(troubles, "NIGHT_ENDS", 0)
 
 
 @pytest.fixture
@@ -34,3 +43,9 @@ def person() -> Person:
 @pytest.fixture
 def boss(person: Person) -> Client:
     return person(boss=True)
+
+
+@pytest.fixture
+def worker() -> None:
+    """One that serves the default queue: then nothing is said of it."""
+    make_worker(queues=["default"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.templatetags.static import static
 from django.test import Client
 from django.urls import reverse
 
@@ -120,17 +121,29 @@ def pages(client: Client) -> Iterator[tuple[str, Any]]:
             yield action, client.post(url, {"action": action, **way})
 
 
+def seen(client: Client) -> Iterator[tuple[str, str]]:
+    """Those of them that are HTML."""
+    for name, response in pages(client):
+        if response.status_code == 200 and response["Content-Type"].startswith("text/html"):
+            yield name, response.content.decode()
+
+
 def test_every_page(boss: Client) -> None:
     wrong: dict[str, set[str]] = {}
     looked_at = 0
-    for name, response in pages(boss):
-        if response.status_code != 200 or not response["Content-Type"].startswith("text/html"):
-            continue
+    for name, page in seen(boss):
         looked_at += 1
-        for fault in Reader(response.content.decode(), is_part=name.split()[0] in PARTS).faults:
+        for fault in Reader(page, is_part=name.split()[0] in PARTS).faults:
             wrong.setdefault(fault, set()).add(name)
     assert wrong == {}
     assert looked_at > 50
+
+
+def test_every_page_has_colours_for_the_dark(boss: Client) -> None:
+    link = f'<link rel="stylesheet" href="{static("admin/css/dark_mode.css")}">'
+    found = [(name, link in page) for name, page in seen(boss) if name.split()[0] not in PARTS]
+    assert sorted({name for name, is_linked in found if not is_linked}) == []
+    assert len(found) > 50
 
 
 def test_what_a_run_says_of_its_progress_is_more_than_a_title(boss: Client) -> None:

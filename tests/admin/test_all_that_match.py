@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.admin.models import LogEntry
 from django.db import connection
+from django.db.models import Q
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_durable.admin import finding, sweeping
-from django_durable.admin.look_only import CappedPaginator
+from django_durable.admin.look_only import CappedPaginator, LookOnlyAdmin
 from django_durable.core.payloads.codec import encode
 from django_durable.exceptions import RunLocked
 from django_durable.models import Audit, Run, Tag
@@ -57,6 +59,41 @@ def test_the_question_says_how_many_and_which(boss: Client) -> None:
     assert statuses(*runs, other, fine) == ["queued"] * 3 + ["failed", "succeeded"]
     assert {entry.change_message for entry in LogEntry.objects.all()} == {"Resume: mended"}
     assert LogEntry.objects.count() == Audit.objects.filter(reason="mended", actor="ann").count() == 3
+
+
+def test_of_many_it_says_how_many_and_names_the_newest(boss: Client) -> None:
+    runs = [make_run("queued") for _ in range(7)]
+    text = text_of(ask(boss, "cancel"))
+    assert "This can be done to 7 runs." in text and "… and more" in text
+    assert [str(run.pk) in text for run in runs] == [False] * 2 + [True] * 5
+
+
+def test_it_is_done_to_all_that_it_counts_and_not_to_a_page_of_them(boss: Client) -> None:
+    count = LookOnlyAdmin.list_per_page + 10
+    runs = [make_run("queued") for _ in range(count)]
+    asked = ask(boss, "cancel")
+    assert f"This can be done to {count} runs." in text_of(asked)
+    assert f"{count} runs were asked to stop." in text_of(boss.get(answer(boss, asked).url))
+    assert statuses(*runs) == ["cancelled"] * count
+
+
+@pytest.mark.parametrize("link", ["worker", "parent"])
+def test_what_a_link_leads_to_is_found_without_going_through_the_others(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    """Which may be ten millions."""
+    one, parent = uuid4(), make_run("waiting")
+    mine = make_run("running", leased_by=one) if link == "worker" else make_run("running", parent=parent)
+    key = one if link == "worker" else parent.pk
+    for _ in range(12):
+        make_run("running")
+    monkeypatch.setattr(finding, "WINDOW", 2)
+    asked = ask(boss, "cancel", f"?{link}={key}")
+    assert f"{link.title()} {key}" in text_of(asked) and "This can be done to 1 run." in text_of(asked)
+    walked = finding.walk(Run.objects.all(), finding.Chosen.of({link: str(key)}), Q(), 10)
+    assert [ids for ids, _ in walked] == [[mine.pk]]
+    assert "1 run was asked to stop." in text_of(boss.get(answer(boss, asked).url))
+    assert [run.pk for run in Run.objects.exclude(cancel_requested_at=None)] == [mine.pk]
 
 
 def test_what_came_after_the_question_is_left_alone(boss: Client) -> None:
@@ -163,20 +200,41 @@ def test_where_nothing_matches_nothing_is_asked(boss: Client, query: str) -> Non
     assert "That can be done to none of these runs." in text_of(boss.get(asked.url))
 
 
-def test_runs_that_others_hold_are_passed_by(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    held, free = make_run("queued"), make_run("queued")
+def hold(monkeypatch: pytest.MonkeyPatch, *held: Run) -> None:
+    """As another transaction would."""
     perform = sweeping.RunVerb.perform
 
     def refuse(verb: Any, run_ids: Any, **more: Any) -> int:
-        if held.pk in run_ids:
-            raise RunLocked([held.pk], 2.0)
+        if locked := [run.pk for run in held if run.pk in run_ids]:
+            raise RunLocked(locked, 2.0)
         return perform(verb, run_ids, **more)
 
     monkeypatch.setattr(sweeping.RunVerb, "perform", refuse)
+
+
+def test_runs_that_others_hold_are_passed_by(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free = make_run("queued"), make_run("queued")
+    hold(monkeypatch, held)
     text = text_of(boss.get(answer(boss, ask(boss, "cancel")).url))
     assert "1 run was left as it is: another transaction holds it." in text
     assert "1 run was asked to stop." in text
     assert statuses(held, free) == ["queued", "cancelled"]
+
+
+def test_those_that_were_passed_by_are_told_however_many_requests_it_takes(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "SECONDS", 0.0)
+    monkeypatch.setattr(sweeping, "AT_ONCE", 1)
+    runs = [make_run("queued") for _ in range(4)]
+    hold(monkeypatch, runs[0], runs[2])
+    page, pages = ask(boss, "cancel"), 0
+    while page.status_code == 200 and pages < 20:
+        page, pages = answer(boss, page), pages + 1
+    text = text_of(boss.get(page.url))
+    assert "2 runs were left as they are: other transactions hold them." in text
+    assert "2 runs were asked to stop." in text
+    assert statuses(*runs) == ["queued", "cancelled"] * 2 and pages >= 4
 
 
 def test_each_run_is_started_again_once(boss: Client) -> None:

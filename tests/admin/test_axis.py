@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from django_durable.admin.axis import Axis, spelled
 from tests.admin.moments import at
@@ -56,6 +59,26 @@ def test_an_axis_of_nothing_is_an_axis(work: list[tuple[datetime, datetime]]) ->
     axis = Axis(at(0), at(0), work)
     assert 0 <= axis.at(at(0)) <= 100
     assert axis.ticks[0].label == "0"
+
+
+MOMENT = st.one_of(st.sampled_from([-10, 0, 10, 50, 3_600, 86_400]), st.floats(-100, 90_000))
+SPAN = st.tuples(MOMENT, MOMENT)
+
+
+@given(st.lists(SPAN), st.lists(MOMENT), SPAN)
+@example(work=[(50, 0), (0, 10), (50, 91)], edges=[], around=(0, 91))
+@example(work=[(0, 1), (3_600, 50)], edges=[], around=(0, 50))
+def test_whatever_clocks_say_gaps_lie_on_the_axis_one_after_the_other(
+    work: list[tuple[float, float]], edges: list[float], around: tuple[float, float]
+) -> None:
+    """Those of two machines may differ, and one that is set back has things end before they begin."""
+    axis = Axis(at(around[0]), at(around[1]), [(at(a), at(b)) for a, b in work], [at(edge) for edge in edges])
+    moments = sorted([*edges, *around, *(moment for span in work for moment in span)])
+    for drawn in ([gap.x for gap in axis.gaps], [axis.at(at(moment)) for moment in moments]):
+        assert drawn == sorted(drawn)
+        assert all(-0.001 <= x <= 100.001 for x in drawn)
+    assert all(gap.width >= 0 and gap.x + gap.width <= 100.001 for gap in axis.gaps)
+    assert all(one.x + one.width <= other.x + 0.001 for one, other in pairwise(axis.gaps))
 
 
 def test_ticks_have_room_for_their_labels() -> None:

@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from django_durable.models import Audit, Hold
 from tests.admin.conftest import LOOK, Person
+from tests.admin.overviews import FRAGMENT, OVERVIEW
 from tests.admin.pages import judge, text_of
 from tests.admin.test_hostile import CORPUS
-from tests.admin.test_overview import FRAGMENT, OVERVIEW
 from tests.admin.test_workflows import PAGE
 from tests.admin.world import make_run
 

@@ -22,11 +22,12 @@ from django_durable.admin.waterfall_words import KINDS
 from django_durable.client.verbs import fork
 from django_durable.core.journal.states import Kind
 from django_durable.core.names import check_name
-from django_durable.core.payloads.codec import encode
+from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.schedules.cron import Cron
 from django_durable.exceptions import CannotFork, DurableError, RunLocked, ScheduleLocked, UnknownWorkflow
 from django_durable.models import Audit, Fire, LogLine
 from django_durable.store.scheduling import problem_of
+from django_durable.workflows.options import StartOptions
 from tests.admin.pages import run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_line, make_run, make_schedule
 
@@ -117,6 +118,15 @@ def test_the_preview_of_a_schedule(boss: Client) -> None:
     assert "Er kann nicht auslösen: lässt sich nicht verstehen:" in text_of(answer)
 
 
+@pytest.mark.usefixtures("_german")
+def test_what_cannot_be_read(boss: Client) -> None:
+    run = make_run("succeeded")
+    run.payloads.create(kind="output", data='{"$":"gone","v":"parcel"}')
+    assert "Gespeicherte Nutzdaten sind nicht lesbar: unbekannte Markierung &#x27;gone&#x27;" in (
+        boss.get(run_url(run)).content.decode()
+    )
+
+
 @pytest.mark.parametrize("words", [KINDS, VERBS, BEFORE, OUTCOMES])
 def test_in_english_a_word_is_the_one_that_is_stored(words: dict[str, Any]) -> None:
     assert [str(word) for word in words.values()] == [key.replace("_", " ") for key in words]
@@ -161,10 +171,22 @@ ERRORS = {
     "no name": lambda: raised(check_name, "event", " "),
     "long name": lambda: raised(check_name, "event", "x" * 201),
     "characters": lambda: raised(check_name, "event", "a\x01b"),
+    "queue": lambda: refused(queue="no spaces"),
+    "priority": lambda: refused(priority=101),
+    "text": lambda: raised(decode, "{"),
+    "tag": lambda: raised(decode, '{"$":"gone","v":1}'),
+    "no data": lambda: raised(decode, '{"$":"set"}'),
+    "class": lambda: raised(decode, '{"$":"@gone","v":1}'),
     "size": lambda: raised(lambda: encode("x" * 5_000, limit=1_000)),
     "depth": lambda: raised(encode, deep()),
     "digits": lambda: raised(encode, 10**4_400),
 }
+
+
+def refused(**option: Any) -> Exception:
+    with pytest.raises(TypeError) as caught:
+        StartOptions(**option)
+    return caught.value
 
 
 def make_told() -> Any:

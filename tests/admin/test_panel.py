@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles import finders
-from django.test import Client
+from django.template import Context, RequestContext, Template
+from django.test import Client, RequestFactory
 from django.urls import path, reverse
 from pytest_django import DjangoAssertNumQueries
 
@@ -21,7 +23,9 @@ from tests.admin.pages import judge, text_of
 from tests.admin.test_hostile import CORPUS
 from tests.admin.world import make_entry, make_run
 from tests.app.models import Counter
+from tests.docs.reading import ROOT, blocks
 
+TAGGED = "{% load django_durable %}{% durable_object_runs order %}"
 pytestmark = pytest.mark.urls(__name__)
 
 
@@ -83,6 +87,15 @@ def test_it_shows_the_runs_of_this_row(boss: Client, counter: Counter) -> None:
         assert finders.find(f"django_durable/{name}")
 
 
+def test_those_of_a_row_whose_key_begins_with_its_own_are_not_shown(boss: Client) -> None:
+    one, twelve = (Counter.objects.create(pk=key, name=f"number {key}") for key in (1, 12))
+    linked(one, workflow="shop.one")
+    linked(twelve, workflow="shop.twelve")
+    assert list(Tag.objects.order_by("name").values_list("name", flat=True)) == ["app.counter:1", "app.counter:12"]
+    shown = {row.pk: re.findall(r"shop\.\w+", text_of(boss.get(page_of(row)))) for row in (one, twelve)}
+    assert shown == {1: ["shop.one"], 12: ["shop.twelve"]}
+
+
 def test_its_links_lead_to_the_run_and_to_all_of_them(boss: Client, counter: Counter) -> None:
     runs = [linked(counter) for _ in range(12)]
     make_run("running")
@@ -121,6 +134,42 @@ def test_it_is_for_those_who_may_look_at_runs(counter: Counter, permissions: tup
         assert ("shop.count" in text_of(response)) is sees, more
         assert ("durable_runs" in response.content.decode()) is sees, more
         User.objects.all().delete()
+
+
+def tagged(row: object, *permissions: str, page: str = TAGGED) -> str:
+    """What the tag makes of the row on a page for somebody with these permissions."""
+    request = RequestFactory().get("/")
+    request.user = User.objects.create_user(f"user {User.objects.count()}", is_staff=True)
+    request.user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    request.current_app = "admin"  # type: ignore[attr-defined]
+    return Template(page).render(RequestContext(request, {"order": row})).strip()
+
+
+def test_a_tag_puts_the_same_on_another_page(counter: Counter) -> None:
+    run = linked(counter, workflow="shop.count")
+    linked(Counter.objects.create(name="b"), workflow="shop.other")
+    shown = tagged(counter, "view_run")
+    assert "shop.count" in shown and "shop.other" not in shown
+    assert f'href="{reverse("admin:django_durable_run_change", args=[run.pk])}"' in shown
+    [heading] = re.findall('<h2 id="(.*?)" class="inline-heading">Runs</h2>', shown)
+    assert shown.count(f'aria-labelledby="{heading}"') == 2, "the section, and what scrolls in it"
+    assert "No run can be linked to it." in tagged(Counter(name="new"), "view_run")
+
+
+def test_the_documented_page_shows_it(counter: Counter) -> None:
+    linked(counter, workflow="shop.count")
+    text, _ = (block.text for block in blocks(ROOT / "docs" / "pages.md") if block.language == "html")
+    page = tagged(counter, "view_run", page=text)
+    assert "shop.count" in page
+    for name in ("admin.css", "object_runs.css"):
+        assert f'href="/static/django_durable/{name}"' in page
+
+
+def test_the_tag_is_for_those_who_may_look_at_runs(counter: Counter) -> None:
+    linked(counter)
+    assert tagged(counter, "view_counter", "cancel_run") == ""
+    alone = Template(TAGGED).render(Context({"order": counter}))
+    assert alone.strip() == "", "nobody asks for it"
 
 
 def test_the_page_of_a_row_that_is_still_to_be_made_has_none(boss: Client) -> None:

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 import django_durable
 from django_durable.admin import exports, payloads
@@ -23,11 +24,12 @@ from django_durable.core.payloads.codec import encode
 from django_durable.models import LogLine, Run
 from tests.admin.conftest import LOOK, Person
 from tests.admin.pages import judge, list_url, run_url, text_of
-from tests.admin.world import make_entry, make_line, make_run, make_worker
+from tests.admin.world import make_entry, make_line, make_run, make_schedule, make_worker
 from tests.app import limits
 
 KINDS = ("input", "output", "error", "retry", "notes")
 SECRET = "4111-1111"
+SCHEDULE = "admin:django_durable_schedule"
 
 
 def value_url(run: Run, query: str = "") -> str:
@@ -81,6 +83,50 @@ def test_a_value_that_was_cut_is_had_whole(boss: Client) -> None:
         assert wanted in body(response)
     assert long in body(boss.get(value_url(run, "?of=retry")))
     assert "x" * 3_000 not in page
+
+
+def test_a_value_of_a_few_pages_is_cut_as_well(boss: Client) -> None:
+    """One that is read whole, and of which more can be told than its beginning."""
+    run = make_run("succeeded")
+    long = {kind: f"<{kind}>{kind[0] * 5_000}" for kind in ("input", "output", "notes")}
+    for kind, text in long.items():
+        run.payloads.create(kind=kind, data=encode([["note", text]] if kind == "notes" else text))
+    page = boss.get(run_url(run)).content.decode()
+    for kind, text in long.items():
+        assert f"&#x27;{escape(text[:2_047])}…</pre>" in page, kind
+        assert kind[0] * 2_100 not in page, kind
+        assert f'<a href="{value_url(run, f"?of={kind}")}">Show all of it</a>' in page, kind
+        assert text in body(boss.get(value_url(run, f"?of={kind}")))
+
+
+def test_what_fits_is_shown_whole_and_leads_nowhere(boss: Client) -> None:
+    run = make_run("succeeded")
+    for kind, text in (("input", "i" * 2_046), ("output", "o" * 2_046), ("notes", "n" * 2_046)):
+        run.payloads.create(kind=kind, data=encode([["note", text]] if kind == "notes" else text))
+    make_entry(run, "step", value=encode("s" * 298), error=encode({"type": "E", "message": "m" * 300}))
+    page = boss.get(run_url(run)).content.decode()
+    for text in ("i" * 2_046, "o" * 2_046, "n" * 2_046, "s" * 298):
+        assert f"&#x27;{text}&#x27;</pre>" in page
+    assert f'<p class="durable-raised">{"m" * 300}</p>' in page
+    assert "Show all of it" not in page
+
+
+def test_what_a_step_raised_is_cut_in_its_row(boss: Client) -> None:
+    run = make_run("running")
+    raised = {"type": "shop.Refused", "message": "m" * 9_000, "traceback": "t" * 9_000}
+    make_entry(run, "charge", error=encode(raised))
+    page = boss.get(run_url(run)).content.decode()
+    assert f'<p class="durable-raised">{"m" * 300}…</p><pre class="durable-value">…{"t" * 300}</pre>' in page
+    assert f'<a href="{value_url(run, "?of=failure&amp;path=charge")}">Show all of it</a>' in page
+
+
+@pytest.mark.parametrize("text", ["<hostile>", "</code><hostile onclick='x'>", "&lt;hostile&gt;"])
+def test_a_value_that_fits_into_its_row_is_escaped(boss: Client, text: str) -> None:
+    run = make_run("running")
+    make_entry(run, "step", value=encode(text))
+    response = boss.get(run_url(run))
+    assert f"<code>{escape(repr(text))}</code>" in response.content.decode()
+    assert judge(response) == []
 
 
 def test_it_is_text_and_nothing_else(boss: Client) -> None:
@@ -179,6 +225,32 @@ def redact(settings: Any) -> Any:
         settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.{name}"}
 
     return use
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (f"KeyError: 'no key for {SECRET}: none'", "KeyError: What it says is not shown"),
+        (SECRET, "What it says is not shown"),
+        (f"InvalidSchedule: {SECRET}", "InvalidSchedule: What it says is not shown"),
+        (f"a {SECRET}: b", "What it says is not shown"),
+        ("Its workflow has another schedule called 'daily: EU'.", "another schedule called 'daily: EU'."),
+        ("InvalidSchedule: Schedule 'x': cannot be understood", "Schedule 'x': cannot be understood"),
+        ("No worker that is alive knows the workflow 'app.gone'.", "knows the workflow 'app.gone'"),
+    ],
+    ids=["raised by the project", "without a type", "of a like name", "no type", "duplicate", "expression", "workflow"],
+)
+def test_what_stops_a_schedule_may_hold_a_value(boss: Client, redact: Any, problem: str, told: str) -> None:
+    """The function is asked about runs, so what it would hide is not known."""
+    schedule = make_schedule(problem=problem)
+
+    def pages() -> list[str]:
+        urls = [reverse(f"{SCHEDULE}_changelist"), reverse(f"{SCHEDULE}_change", args=[schedule.pk])]
+        return [text_of(boss.get(url)) for url in urls]
+
+    assert all(problem in page for page in pages())
+    redact("masked")
+    assert all(told in page and SECRET not in page for page in pages())
 
 
 def everything(client: Client, run: Run) -> str:

@@ -219,6 +219,17 @@ def test_what_has_not_started_says_since_when_or_until_when_it_waits(
     assert cell(boss, "started") == said
 
 
+def test_each_says_its_queue_and_how_long_it_took(boss: Client) -> None:
+    begun = timezone.now() - timedelta(minutes=10)
+    make_run("succeeded", queue="mail <b>", started_at=begun, finished_at=begun + timedelta(seconds=95))
+    assert (cell(boss, "queue_name"), cell(boss, "took")) == ("mail &lt;b&gt;", "1 min 35 s")
+
+
+def test_what_goes_on_takes_until_now(boss: Client) -> None:
+    make_run("waiting", started_at=timezone.now() - timedelta(hours=3, minutes=7, seconds=5))
+    assert cell(boss, "took") == "3 h 7 min"
+
+
 def test_the_whole_id_stands_in_the_list_to_be_copied_and_leads_to_the_run(boss: Client) -> None:
     """It is seen by its end: the search takes nothing less than all of it."""
     run, _ = make_run(), make_run()
@@ -229,6 +240,16 @@ def test_the_whole_id_stands_in_the_list_to_be_copied_and_leads_to_the_run(boss:
     copied = re.sub("<.*?>", "", code)
     assert listed(boss, f"?q={copied}") == [run]
     assert listed(boss, f"?q={end}") == []
+
+
+def test_what_a_worker_has_is_found(boss: Client) -> None:
+    worker, other = make_worker(), make_worker()
+    mine = [make_run("running", leased_by=worker.pk, queue=queue) for queue in ("mail", "default")]
+    make_run("running", leased_by=other.pk), make_run("running"), make_run("queued")
+    assert listed(boss, f"?worker={worker.pk}") == mine[::-1]
+    assert listed(boss, f"?worker={worker.pk}&queue=mail") == mine[:1]
+    assert listed(boss, f"?worker={worker.pk}&status=queued") == []
+    assert listed(boss, "?worker=nobody") == []
 
 
 def test_children_of_a_run_are_found(boss: Client) -> None:
@@ -253,9 +274,9 @@ def test_a_status_is_found_with_every_other_filter(boss: Client, status: str) ->
     assert len(listed(boss, f"?status={status}")) == 3
 
 
-@pytest.mark.parametrize("waiting_on", ["event:a", "child:a", "join:a", "map:a", "race:a", "sleep:a", "retry:run"])
+@pytest.mark.parametrize("waiting_on", ["event:a", "child:a", "join:a", "map:a", "race:a", "sleep:a", "retry:"])
 def test_whatever_a_run_waits_on_it_is_found(boss: Client, waiting_on: str) -> None:
-    wakes = {"wake_at": timezone.now()} if waiting_on in ("sleep:a", "retry:run") else {}
+    wakes = {"wake_at": timezone.now()} if waiting_on in ("sleep:a", "retry:") else {}
     run, timed = make_run("waiting", waiting_on=waiting_on, **wakes), make_run("waiting", wake_at=timezone.now())
     assert listed(boss, "?status=waiting") == [timed, run]
 
@@ -335,6 +356,16 @@ def test_a_key_is_found_whatever_workflow_it_is_of(boss: Client) -> None:
     assert "Export these 4 runs?" in text_of(asked)
 
 
+def test_what_is_ticked_among_those_of_a_tag_is_found(boss: Client) -> None:
+    runs = [doubling.using(tags=["blue"]).enqueue(number=number).run for number in range(3)]
+    other = doubling.using(tags=["blue too"]).enqueue(number=3).run
+    ticked = [*runs[:2], other]
+    data = {"action": "export_selected", "index": "0", "_selected_action": [str(run.pk) for run in ticked]}
+    text = text_of(boss.post(list_url("?q=blue"), data))
+    assert "Export these 2 runs?" in text and "1 of the selected runs stays as it is" in text
+    assert [str(run.pk) in text for run in (*runs, other)] == [True, True, False, False]
+
+
 SEARCHES = ["order-42", "blue", "order", "blu", "%25", "x" * 300]
 
 
@@ -355,7 +386,7 @@ def test_a_line_says_where_its_run_stands(boss: Client) -> None:
 
 def test_the_current_step_is_what_is_journaled_last_or_waited_for(boss: Client) -> None:
     waiting, running, begun = make_run("waiting", waiting_on="event:a/packed"), make_run("running"), make_run("running")
-    again, over = make_run("waiting", waiting_on="retry:run"), make_run("succeeded")
+    again, over = make_run("waiting", waiting_on="retry:"), make_run("succeeded")
     for run in (running, over):
         make_entry(run, "charge", 1)
         make_entry(run, "a/ship", 2)
@@ -369,6 +400,17 @@ def test_the_current_step_is_what_is_journaled_last_or_waited_for(boss: Client) 
         again.pk: "the whole run, again",
         over.pk: "",
     }
+
+
+def test_of_what_failed_or_is_blocked_one_sees_where(boss: Client) -> None:
+    failed, blocked, raised = make_run("failed"), make_run("blocked"), make_run("failed")
+    for run in (failed, blocked):
+        make_entry(run, "reserve", 1)
+        make_entry(run, "charge", 2, status="failed")
+    make_entry(failed, "reserve%undo", 3, kind="undo")
+    make_entry(blocked, "ship", 3)
+    make_entry(raised, "reserve", 1)  # and then its own code raised
+    assert steps(boss) == {failed.pk: "charge", blocked.pk: "after ship", raised.pk: ""}
 
 
 def test_a_very_long_journal_is_not_looked_through(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,6 +569,18 @@ def test_what_was_not_looked_at_is_reached(boss: Client, monkeypatch: pytest.Mon
     lists = walked(boss, f"?status={status}&workflow=app.rare")
     assert {run.pk for one in lists for run in one} == {run.pk for run in rare}
     assert 2 < len(lists) < 8
+
+
+@pytest.mark.parametrize("status", ["", "succeeded", "failed", "waiting", "queued"])
+def test_none_between_two_looks_is_left_out(boss: Client, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    monkeypatch.setattr(finding, "LOOKED_AT", 3)
+    runs = [make_run(status or "cancelled", workflow="app.rare", queue="rare") for _ in range(8)]
+    lists = walked(boss, f"?status={status}&workflow=app.rare")
+    if status in ("waiting", "queued"):
+        # The first one goes by an index of another order, and all are gone through after it.
+        assert len(lists.pop(0)) == 3
+    assert [len(one) for one in lists] == [3, 3, 2]
+    assert [run for one in lists for run in one] == runs[::-1]
 
 
 def test_an_action_on_older_runs_is_done_to_no_newer_one(boss: Client) -> None:

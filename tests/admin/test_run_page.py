@@ -18,9 +18,11 @@ from django_durable.client.verbs import fork, rerun
 from django_durable.client.why import why
 from django_durable.core.journal.states import Status
 from django_durable.core.payloads.codec import encode
-from django_durable.models import Payload, Run, Worker
+from django_durable.models import IdempotencyKey, Payload, Run, Worker
+from django_durable.store.keys import hash_of
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
+from tests.admin.facts import facts
 from tests.admin.pages import judge, list_url, run_url, text_of
 from tests.admin.world import make_entry, make_full_run, make_run
 from tests.app.workflows import doubling, failing, listening, parent
@@ -157,6 +159,60 @@ def test_every_part_is_bounded(boss: Client) -> None:
     assert "tag 099" in text
     assert "tag 100" not in text
     assert text.count("There are more; these are the latest.") == 2
+
+
+def test_a_run_says_under_which_key_it_was_started(boss: Client, person: Person) -> None:
+    """Once, however many names its workflow has; it is no value, and there to be searched by."""
+    run, other = make_run("waiting"), make_run("waiting")
+    soon = timezone.now() + timedelta(days=1)
+    for of, workflow, key in ((run, "a", "order <4711>"), (run, "b", "order <4711>"), (other, "a", "order 4712")):
+        IdempotencyKey.objects.create(
+            workflow=workflow, key_hash=hash_of(key), key=key, run_id=of.pk, input_hash="", expires_at=soon
+        )
+    page = person("view_run", name="ben").get(run_url(run)).content.decode()
+    assert page.count("<code><bdi>order &lt;4711&gt;</bdi></code>") == 1
+    assert "4712" not in page
+    assert list(boss.get(list_url("?q=order+<4711>")).context["cl"].result_list) == [run]
+
+
+def test_the_facts_of_a_run(boss: Client) -> None:
+    """Each number and each time another."""
+    since = timezone.now().replace(microsecond=0) - timedelta(hours=2, minutes=30)
+    day = datetime(2031, 7, 1, tzinfo=UTC)
+    times = ("created_at", "wake_at", "deadline_at", "cancel_requested_at", "pause_requested_at")
+    run = make_run(
+        "waiting", queue="vip", priority=7, attempt=2, max_attempts=4, claims=9, crashes=3, started_at=since,
+        **{name: day + timedelta(days=number) for number, name in enumerate(times)},
+    )  # fmt: skip
+    assert facts(boss, run_url(run)) == [
+        ("Queue", "vip"),
+        ("Priority", "7"),
+        ("Attempt", "2/4"),
+        ("Claims", "9"),
+        ("Crashes", "3"),
+        ("Waits on", "event:packed"),
+        ("Created", "2031-07-01 00:00:00"),
+        ("Started", f"{since:%Y-%m-%d %H:%M:%S}"),
+        ("So far", "2 h"),
+        ("Wakes", "2031-07-02 00:00:00"),
+        ("Deadline", "2031-07-03 00:00:00"),
+        ("Asked to stop", "2031-07-04 00:00:00"),
+        ("Asked to pause", "2031-07-05 00:00:00"),
+    ]
+
+
+def test_what_says_nothing_is_no_fact_of_a_run(boss: Client) -> None:
+    day = datetime(2031, 7, 1, tzinfo=UTC)
+    run = make_run("succeeded", created_at=day, started_at=day, finished_at=day + timedelta(minutes=90))
+    assert facts(boss, run_url(run)) == [
+        ("Queue", "default"),
+        ("Attempt", "1"),
+        ("Claims", "1"),
+        ("Created", "2031-07-01 00:00:00"),
+        ("Started", "2031-07-01 00:00:00"),
+        ("Finished", "2031-07-01 01:30:00"),
+        ("Took", "1 h 30 min"),
+    ]
 
 
 def test_events_come_newest_first(boss: Client) -> None:

@@ -133,7 +133,9 @@ def test_one_is_changed_and_planned_anew(boss: Client) -> None:
     row = Schedule.objects.get()
     assert row.next_fire_at is not None and row.next_fire_at < timezone.now() + timedelta(minutes=16)
     assert row.input == '{"number":4}', "not given anew"
-    assert Audit.objects.get().reason == "expression */15 * * * *: more often"
+    entry = Audit.objects.get()
+    assert (entry.verb, entry.actor) == ("change", "ann")
+    assert entry.reason == "expression */15 * * * *: more often"
     assert LogEntry.objects.get().change_message == "Change: more often"
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from django_durable.models import Audit, Fire, Run, Schedule
 from tests.admin.conftest import Person
+from tests.admin.facts import facts
 from tests.admin.pages import run_url, text_of
 from tests.admin.world import make_run, make_schedule
 
@@ -128,6 +129,23 @@ def test_the_last_runs_have_their_status(boss: Client) -> None:
     gone.delete()
     other = boss.get(reverse(PAGE, args=[Schedule.objects.get(name="other").pk]))
     assert url not in other.content.decode() and short in text_of(other)
+
+
+def test_the_facts_of_a_schedule(boss: Client) -> None:
+    schedule = make_schedule(
+        expression="30 7 * * 1-5", timezone="Europe/Berlin", overlap="cancel_previous", catch_up="all", jitter=2.5,
+        last_scheduled_for=datetime(2031, 7, 1, 5, 30, tzinfo=UTC),
+    )  # fmt: skip
+    assert facts(boss, reverse(PAGE, args=[schedule.pk])) == [
+        ("Workflow", "app.doubling"),
+        ("Fires", "at 07:30 on weekdays 30 7 * * 1-5"),
+        ("Zone", "Europe/Berlin"),
+        ("Overlap", "cancel the previous run"),
+        ("Catch-up", "all"),
+        ("Jitter", "2.5 s"),
+        ("Belongs to", "the operators"),
+        ("Last", "2031-07-01 05:30:00"),
+    ]
 
 
 def test_a_page_with_nothing_on_it(boss: Client) -> None:

@@ -170,6 +170,25 @@ def test_what_cannot_be_fired_says_why(boss: Client, verb: str, wrong: dict[str,
     assert not Run.objects.exists() and told() == [] and not LogEntry.objects.exists()
 
 
+def masked(run: Run, kind: str, value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize("is_redacting", [False, True])
+@pytest.mark.parametrize("verb", ["fire", "backfill"])
+def test_what_the_project_raises_says_why_unless_values_are_redacted(
+    boss: Client, verb: str, is_redacting: bool, settings: Any
+) -> None:
+    """Who fires it has not typed the input, and may not be one who sees it."""
+    if is_redacting:
+        settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.masked"}
+    schedule = make_schedule(workflow="app.refused", input='{"card": "4111-1111"}')
+    text = text_of(press(boss, verb, schedule, since="2024-01-01T00:00", until="2024-01-02T23:00", limit="5"))
+    assert "KeyError" in text
+    assert ("4111-1111" in text) is not is_redacting
+    assert not Run.objects.exists() and told() == [] and not LogEntry.objects.exists()
+
+
 def test_a_window_that_is_past_is_filled(boss: Client) -> None:
     schedule = make_schedule(input='{"number": 4}', timezone="Europe/Berlin", expression="0 6 * * *")
     window = {"since": "2024-01-01T00:00", "until": "2024-01-05T23:00", "limit": "3", "reason": "the disk was full"}
@@ -179,8 +198,8 @@ def test_a_window_that_is_past_is_filled(boss: Client) -> None:
     assert "No run would start" in text_of(press(boss, "backfill", schedule, **window))
     fires = [fire.scheduled_for for fire in Fire.objects.order_by("scheduled_for")]
     assert fires == [datetime(2024, 1, day, 5, tzinfo=UTC) for day in range(1, 6)]
-    assert [(verb, reason.rpartition(": ")[2]) for verb, _, reason, _ in told()] == [
-        ("backfill", "the disk was full")
+    assert [(verb, actor, reason.rpartition(": ")[2]) for verb, actor, reason, _ in told()] == [
+        ("backfill", "ann", "the disk was full")
     ] * 2
     assert LogEntry.objects.count() == 2
 

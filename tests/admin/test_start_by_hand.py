@@ -115,14 +115,17 @@ def address(workflow: str) -> str:
 
 def form_of(client: Client, workflow: str) -> dict[str, str]:
     """What a browser would send of the form as it comes."""
-    page = client.get(address(workflow)).content.decode()
+    return fields_of(client.get(address(workflow)).content.decode())
+
+
+def fields_of(page: str) -> dict[str, str]:
     form = page[page.index('class="durable-form"') :]
     found = {}
     for tag in re.findall(r"<input [^>]*>", form):
         attributes = dict(re.findall(r'(\w+)="([^"]*)"', tag))
         if "name" in attributes:
             found[attributes["name"]] = unescape(attributes.get("value", ""))
-    for name, text in re.findall(r'<textarea name="([^"]*)"[^>]*>\s*(.*?)</textarea>', form, re.DOTALL):
+    for name, text in re.findall(r'<textarea name="([^"]*)"[^>]*>\n?(.*?)</textarea>', form, re.DOTALL):
         found[name] = unescape(text)
     for name, options in re.findall(r'<select name="([^"]*)".*?>(.*?)</select>', form, re.DOTALL):
         chosen = re.findall(r'<option value="([^"]*)" selected', options)

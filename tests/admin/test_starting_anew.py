@@ -78,6 +78,17 @@ def test_a_run_is_forked_from_a_step(boss: Client) -> None:
     assert LogEntry.objects.get().object_id == str(done.id)
 
 
+def test_only_what_was_begun_has_a_button_to_fork_it(boss: Client) -> None:
+    for run, is_offered in (
+        (make_run("queued"), False),
+        (make_run("cancelled", claims=0), False),
+        (make_run("failed"), True),
+    ):
+        page = boss.get(run_url(run)).content.decode()
+        assert (f'formaction="{verb_url(run, "fork")}"' in page) is is_offered, run.status
+        assert f'formaction="{verb_url(run, "rerun")}"' in page
+
+
 @pytest.mark.parametrize(("permission", "answered", "runs"), [("resume_run", 403, 1), ("rerun_run", 302, 2)])
 @pytest.mark.parametrize("verb", ["rerun", "fork"])
 def test_starting_anew_needs_its_permission(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,9 +13,10 @@ from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django.utils.timezone import localtime
 
 from django_durable import Break, Context, Continue, Retry, durable_workflow
-from django_durable.admin import journal
+from django_durable.admin import journal, timeline
 from django_durable.admin.waterfall import BAR_LEAST
 from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Run
@@ -88,6 +90,23 @@ def test_bars_say_what_was_done_and_what_was_waited_for(boss: Client) -> None:
     assert [what for what, *_ in bars(page, 3)] == ["wait", "planned"]
     assert [what for what, *_ in bars(page, 4)] == ["undo"]
     assert "3 attempts" in page and "until" in page
+
+
+def test_an_entry_that_ended_before_it_began_took_no_time(boss: Client) -> None:
+    """By a clock that was set back in between."""
+    first = timezone.now() - timedelta(seconds=100)
+    run = make_run("succeeded", created_at=first, started_at=first, finished_at=first + timedelta(seconds=100))
+    for seq, (start, end) in enumerate([(0, 2), (50, 49.98), (50, 52), (98, 100)], 1):
+        span = {"started_at": first + timedelta(seconds=start), "finished_at": first + timedelta(seconds=end)}
+        make_entry(run, f"step {seq}", seq, **span)
+    page = boss.get(run_url(run)).content.decode()
+    assert len(re.findall('class="durable-gap"', page)) == 2 * 2, "in the picture and in its head"
+    assert not re.findall(' (?:x|width)="-', page)
+    [(what, x, width)] = bars(page, 2)
+    assert (what, width) == ("succeeded", BAR_LEAST)
+    assert abs(x - bars(page, 3)[0][1]) < BAR_LEAST
+    [row] = re.findall(r'<tr id="entry-2">.*?</tr>', page, re.DOTALL)
+    assert "0 ms" in row
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -219,6 +238,15 @@ def test_what_comes_after_the_listed_entries_is_not_idle(boss: Client, monkeypat
     assert "durable-next" in page and "durable-hatch" not in page.partition("</svg>")[0]
     assert [round(bars(page, seq)[0][2]) for seq in (1, 2, 3)] == [33, 33, 33]
     assert "<circle" not in page  # it was sent when the listed entries were over
+
+
+def test_whoever_points_at_an_event_reads_which_it_was_and_when_it_came(boss: Client) -> None:
+    run = make_run("running")
+    make_entry(run, "reserve", 1)
+    sent = run.events.create(name="packed <b>", payload="1").sent_at
+    page = boss.get(run_url(run)).content.decode()
+    (told,) = re.findall(r"<circle[^>]*><title>(.*?)</title></circle>", page)
+    assert told == f"packed &lt;b&gt; was sent on {localtime(sent):%Y-%m-%d %H:%M:%S}"
 
 
 def _with_most(init: Any, most: int) -> Any:
@@ -373,6 +401,49 @@ def test_a_map_tells_how_many_items_it_has_and_not_how_it_counts_them(boss: Clie
     text = text_of(page)
     assert "1,500 items" in text and "1 item " in text
     assert "digests" not in page.content.decode() and "characters in all" not in text
+
+
+FOLDED = """
+the run
+loop loop open
+  16 more: 16 succeeded
+  [5]
+    read step failed
+  [17]
+    read step succeeded
+  [18]
+    read step succeeded
+  [19]
+    read step succeeded
+"""
+
+
+def make_loop(turns: int, failed: Collection[int]) -> Run:
+    begun = timezone.now() - timedelta(minutes=10)
+    run = make_run("running", created_at=begun, started_at=begun)
+    make_entry(run, "loop", 1, kind="loop", status="open", started_at=begun, finished_at=None)
+    for turn in range(turns):
+        span = {"started_at": begun + timedelta(seconds=turn), "finished_at": begun + timedelta(seconds=turn + 1)}
+        status = "failed" if turn in failed else "succeeded"
+        make_entry(run, f"loop[{turn}]/read", turn + 2, status=status, **span)
+    return run
+
+
+def test_a_row_tells_of_the_turns_that_are_folded_and_leads_to_them(boss: Client) -> None:
+    """All but the last and the one that failed."""
+    run = make_loop(20, failed=[5])
+    page = boss.get(run_url(run)).content.decode()
+    assert lines(page) == FOLDED.strip().splitlines()
+    [row] = [row for row in page.split("<tr") if "16 more" in row]
+    assert '<a href="?in=loop#durable-timeline"><bdi>16 more: 16 succeeded</bdi></a>' in row
+    assert "17.0 s" in row, "from the beginning of the first to the end of the last"
+
+
+def test_what_is_folded_is_counted_by_status(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many that failed only so many are shown one by one."""
+    monkeypatch.setattr(timeline, "TROUBLED_SHOWN", 1)
+    page = boss.get(run_url(make_loop(20, failed=[0, 5, 9]))).content.decode()
+    assert lines(page)[2] == "  16 more: 14 succeeded, 2 failed"
 
 
 @pytest.mark.parametrize("kind", ["join", "race", "poll"])

@@ -148,7 +148,7 @@ def test_an_event_that_is_not_taken_now_says_why(
     [
         ("", "", "This field is required."),
         ("packed", "{", "This is not JSON"),
-        ("packed", "NaN", "NaN is not JSON"),
+        ("packed", "NaN", "This is not JSON: NaN"),
         ("packed", "[" * 100_000, "This is not JSON"),
         ("packed", "[" * 300 + "]" * 300, "nested more than 200 levels"),
         ("packed", "1" * 5_000, "This is not JSON"),
@@ -226,6 +226,7 @@ def test_the_page_says_how_many_and_which(boss: Client) -> None:
     text = text_of(asked)
     assert "Cancel these 3 runs?" in text
     assert "2 of the selected runs stay as they are" in text
+    assert "queued 1 waiting 2" in text
     for run in runs:
         assert (str(run.pk) in text) == (run.status in ("queued", "waiting"))
     assert not Audit.objects.exists()
@@ -233,6 +234,34 @@ def test_the_page_says_how_many_and_which(boss: Client) -> None:
     assert {audit.run_id for audit in Audit.objects.all()} == {run.pk for run in runs[:3]}
     assert LogEntry.objects.count() == 3
     assert {entry.change_message for entry in LogEntry.objects.all()} == {"Cancel: all wrong"}
+
+
+def test_of_many_it_names_the_newest_and_says_how_many_more_there_are(boss: Client) -> None:
+    runs = [make_run("queued") for _ in range(25)]
+    text = text_of(ask(boss, "cancel_selected", runs))
+    assert "Cancel these 25 runs?" in text and "… and 5 more" in text and "queued 25" in text
+    assert [str(run.pk) in text for run in runs] == [False] * 5 + [True] * 20
+    assert "… and" not in text_of(ask(boss, "cancel_selected", runs[5:]))
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "look"),
+    [
+        ("cancel", "queued", "durable-danger"),
+        ("pause", "queued", "default"),
+        ("resume", "failed", "default"),
+        ("rerun", "succeeded", "default"),
+        ("export", "succeeded", "default"),
+    ],
+)
+def test_only_what_stops_runs_has_a_red_button(boss: Client, verb: str, status: str, look: str) -> None:
+    run = make_run(status)
+    run.payloads.create(kind="input", data="[]")
+    pages = [ask(boss, f"{verb}_selected", [run]), ask(boss, f"{verb}_selected", [run], select_across="1")]
+    if verb != "export":
+        pages.append(boss.post(verb_url(run, verb)))
+    for page in pages:
+        assert f'<input type="submit" class="{look}" value="Yes, do it">' in page.content.decode()
 
 
 def test_resume_takes_what_can_go_on(boss: Client) -> None:

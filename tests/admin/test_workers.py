@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from django_durable.admin import workers
 from django_durable.conf import durable_settings
 from django_durable.models import Worker
 from tests.admin.conftest import Person
+from tests.admin.facts import facts
 from tests.admin.pages import text_of
 from tests.admin.world import make_run, make_worker
 
@@ -58,6 +60,21 @@ def test_its_page_says_how_it_ended(boss: Client, beats: int, stopped: bool, say
     assert says in text_of(page_of(boss, worker))
 
 
+@pytest.mark.parametrize(
+    ("heard", "stopped", "up"), [(0, False, "3 h"), (1, True, "2 h"), (0, True, "3 h"), (1, False, "2 h")]
+)
+def test_its_page_says_how_long_it_was_up(boss: Client, heard: int, stopped: bool, up: str) -> None:
+    """One that is over, or of which nobody knows any more, does not grow older."""
+    now = timezone.now().replace(microsecond=0)
+    last = now - timedelta(hours=heard)
+    started = now - timedelta(hours=3)
+    worker = make_worker(started_at=started, heartbeat_at=last, stopped_at=last if stopped else None)
+    told = dict(facts(boss, reverse(PAGE, args=[worker.pk])))
+    assert told["Up for"] == up
+    assert told["Started"] == f"{started:%Y-%m-%d %H:%M:%S}"
+    assert told.get("Stopped") == (f"{last:%Y-%m-%d %H:%M:%S}" if stopped else None)
+
+
 def test_its_page_names_what_it_works_on(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "RUNS_SHOWN", 3)
     worker = make_worker()
@@ -68,7 +85,8 @@ def test_its_page_names_what_it_works_on(person: Person, monkeypatch: pytest.Mon
         page = page_of(client, worker).content.decode()
     assert [str(run.pk) in page for run in held] == [True, True, True, False]
     assert not any(str(run.pk) in page for run in others)
-    assert "There are more" in page
+    [url] = re.findall('<a href="([^"]*)">There are more; all of them</a>', page)
+    assert set(client.get(url).context["cl"].result_list) == set(held)
     assert len(queries) <= 8
     assert str(held[0].pk) not in page_of(person("view_worker", name="warden"), worker).content.decode()
 

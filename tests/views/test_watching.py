@@ -354,7 +354,7 @@ def test_what_the_staff_does_not_see_others_do_not(
 
 
 def test_the_documented_page_is_one() -> None:
-    [text] = [block.text for block in blocks(ROOT / "docs" / "pages.md") if block.language == "html"]
+    _, text = (block.text for block in blocks(ROOT / "docs" / "pages.md") if block.language == "html")
     page = page_for(AnonymousUser(), text, run=progressing(), order=Run(pk=uuid4()))
     assert "30 %" in page
     assert 'src="/static/django_durable/refresh.js"' in page
