@@ -14,11 +14,11 @@ from django.utils.translation import gettext as gettext_of
 from django.utils.translation import override, pgettext
 from django.utils.translation.template import templatize
 
-from django_durable.admin.start_form import PLAIN
+from django_durable.admin.start_fields import PLAIN
 from django_durable.models import Run
 
 PACKAGE = Path(__file__).parent.parent / "django_durable"
-LANGUAGES = ("de", "es", "fr")
+LANGUAGES = ("de", "en", "es", "fr")
 MARKS = frozenset({"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"})
 IN_CONTEXT = frozenset({"pgettext", "pgettext_lazy", "npgettext", "npgettext_lazy"})
 """Those that are first given what it is about: one word here may take two in another language."""
@@ -92,6 +92,16 @@ def test_what_is_compiled_is_what_is_written(language: str):
             assert compiled.pgettext(entry.msgctxt, entry.msgid) == entry.msgstr
         else:
             assert compiled.gettext(entry.msgid) == entry.msgstr
+
+
+def test_english_says_what_the_source_says():
+    wrong = []
+    for entry in catalogue("en"):
+        source = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
+        said = [form for _, form in sorted(entry.msgstr_plural.items())] or [entry.msgstr]
+        if said != source:
+            wrong.append((entry.msgid, said))
+    assert wrong == []
 
 
 def test_django_finds_them():
