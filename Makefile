@@ -14,13 +14,14 @@ DURATION = 60
 MINUTES = 60
 SEED =
 
-.PHONY: help demo serve test test-browser test-faults test-system test-upgrade chaos soak mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
+.PHONY: help demo serve test test-browser test-browser-newest test-faults test-system test-upgrade chaos soak mutants check oracle tox bench bench-all bench-quick bench-fanout bench-loops bench-admin screens messages clean
 
 help:
 	@echo "make demo         the shop: orders, a worker killed in mid-step, and the count of what was lost (nothing)"
 	@echo "make serve        site, admin, gateway, warehouse and a worker, for a look"
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
+	@echo "make test-browser-newest  a part of these on the newest Django, with a Python that it runs on"
 	@echo "make test-faults  every point of thirteen def scenarios fails, in up to five ways; a minute of chaos, for async, branches, limits"
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
 	@echo "make test-upgrade workers of the released version beside those of this one, under chaos: DURATION=60 SEED=1"
@@ -52,9 +53,12 @@ test: .venv/.ready-test
 test-browser: .venv/.ready-browser
 	@$(BIN)/python -m tests.browser $(ARGS)
 
+test-browser-newest: .venv/.ready-dev
+	@$(BIN)/python tests/tox_cells.py --browser $(ARGS)
+
 test-faults: .venv/.ready-test
 	@$(BIN)/python -m tests.faults $(ARGS)
-	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 --tries 3 $${seed:+--seed "$$seed"}
+	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 --tries 3 --within 240 $${seed:+--seed "$$seed"}
 
 test-system: .venv/.ready-test
 	@$(BIN)/python -m tests.system $(ARGS)
@@ -112,7 +116,9 @@ check: .venv/.ready-dev
 	@echo "make check: all well"
 
 messages: .venv/.ready-test
-	@cd django_durable && $(BACKEND_FREE) PYTHONPATH=.. ../$(BIN)/python -m django makemessages -v 0 -l de -l es -l fr --no-obsolete --add-location file
+	@cd django_durable && $(BACKEND_FREE) PYTHONPATH=.. ../$(BIN)/python -m django makemessages -v 0 -l de -l en -l es -l fr --no-obsolete --add-location file
+	@# English is what the source says, also where a new text was taken for an old one that has changed.
+	@cd django_durable/locale/en/LC_MESSAGES && msgattrib --clear-fuzzy --clear-previous --empty -o django.po django.po && msgen -o django.po django.po
 	@cd django_durable && $(BACKEND_FREE) PYTHONPATH=.. ../$(BIN)/python -m django compilemessages -v 0
 
 tox: .venv/.ready-dev

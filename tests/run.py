@@ -59,7 +59,15 @@ def main(arguments: list[str]) -> int:
     begun = time.monotonic()
     # Who asks for something in particular gets that, and nothing beside it.
     parts = PARTS if arguments else WHOLE
-    with Folder() as folder, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    status, total = run_parts(parts, arguments, SIDE_BY_SIDE)
+    print(f"{time.monotonic() - begun:.0f} s on {len({backend for backend, _ in parts})} backends")
+    print(summary(total))
+    return status
+
+
+def run_parts(parts: list[Part], arguments: list[str], side_by_side: int) -> tuple[int, Counter[str]]:
+    """Exit status and counts of them all. Of the first one is seen how it goes on."""
+    with Folder() as folder, ThreadPoolExecutor(side_by_side) as pool:
         runs = [
             pool.submit(run_part, folder / str(number), part, arguments, is_shown=not number)
             for number, part in enumerate(parts)
@@ -70,13 +78,8 @@ def main(arguments: list[str]) -> int:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(running):
                 process.signal(signal.SIGINT)
-            return int(pytest.ExitCode.INTERRUPTED)
-    total: Counter[str] = Counter()
-    for _, counts in results:
-        total += counts
-    print(f"{time.monotonic() - begun:.0f} s on {len({backend for backend, _ in parts})} backends")
-    print(summary(total))
-    return int(any(status for status, _ in results))
+            return int(pytest.ExitCode.INTERRUPTED), Counter()
+    return int(any(status for status, _ in results)), sum((counts for _, counts in results), Counter())
 
 
 def run_part(folder: Path, part: Part, arguments: list[str], *, is_shown: bool) -> tuple[int, Counter[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import configparser
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +70,34 @@ def test_a_cell_that_fails_is_the_exit_status(
     assert [line for line in capsys.readouterr().out.splitlines() if "FAILED" in line] == ["py312-django60   FAILED"]
 
 
+def test_the_browser_is_for_the_newest_django_on_the_newest_python(tox: Callable[..., list[list[str]]]) -> None:
+    called = tox((3, 11), (3, 12), (3, 13), fails="py312-django61-browser")
+    assert tox_cells.main(["--browser", "-x"]) == 0
+    assert called[0][5:] == ["py313-django61-browser", "--", "-x"]
+    assert tox_cells.browser_cell([(3, 11), (3, 12)]) == "py312-django61-browser"
+    tox((3, 11), (3, 12), fails="py312-django61-browser")
+    assert tox_cells.main(["--browser"]) == 1
+
+
+def test_without_a_python_for_the_newest_django_the_browser_fails(
+    tox: Callable[..., list[list[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = tox((3, 11))
+    assert tox_cells.main(["--browser"]) == 1
+    assert called == []
+    assert capsys.readouterr().err.startswith("not possible")
+
+
+def test_what_the_browser_is_for_is_there() -> None:
+    """A test that is called otherwise by now would be left out, and nobody told."""
+    config = configparser.ConfigParser()
+    config.read(tox_cells.ROOT / "tox.ini")
+    [named] = re.findall(r'browser: python -m tests\.browser -k "([^"]+)"', config["testenv"]["commands"])
+    assert named.split(" or ")
+    for name in named.split(" or "):
+        assert (tox_cells.ROOT / "tests" / "browser" / f"{name}.py").exists(), name
+
+
 def test_the_newest_is_one_above_the_running_python_or_none(
     tox: Callable[..., list[list[str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +142,12 @@ def test_what_must_pass_before_a_change_lands_runs_on_the_wheels(tmp_path: Path)
     run.write_bytes((tox_cells.ROOT / ".ci" / "run").read_bytes())
     script(tmp_path / "bin" / "make", 'echo "$1 ${DURABLE_TEST_DATABASE_URL-wheel} ${DURABLE_TEST_REDIS_URL-wheel}"')
     script(tmp_path / ".venv" / "bin" / "python", "true")
+    # Nor is anything installed here, as whoever.
+    for command in ("apt-get", "sudo"):
+        script(tmp_path / "bin" / command, f'echo "{command} $*" >>{tmp_path / "asked"}')
     urls = {"DURABLE_TEST_DATABASE_URL": "postgresql:///x", "DURABLE_TEST_REDIS_URL": "redis://x"}
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **urls}
     done = subprocess.run([run], env=environment, capture_output=True, text=True, timeout=20, check=True)
-    assert done.stdout.splitlines()[:2] == ["check wheel wheel", "test wheel wheel"]
+    made = [line for line in done.stdout.splitlines() if line.endswith("wheel wheel")]
+    targets = ("check", "test", "test-browser", "test-faults", "test-system")
+    assert made == [f"{target} wheel wheel" for target in targets]

@@ -1,6 +1,7 @@
 """`make tox`: the tox cells whose Python is on this machine, and a line for each that says how it went.
 
 `--newest` prints the newest interpreter above the running one instead (nothing if there is none); `.ci/run` asks.
+`--browser` runs what a newer Django may break of the admin's pages instead: on the newest, in a browser.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,11 +32,27 @@ def main(arguments: list[str]) -> int:
         newest = max(interpreters, default=(0, 0))
         print(interpreters[newest] if newest > sys.version_info[:2] else "")
         return 0
+    if arguments[:1] == ["--browser"]:
+        return run_in_browser(interpreters, arguments[1:])
     results = {cell: run(cell, interpreters, arguments) for cell in cells()}
     print("\n== cells")
     for cell, result in results.items():
         print(f"{cell:16} {result}")
     return int("FAILED" in results.values())
+
+
+def run_in_browser(interpreters: dict[Version, Path], arguments: list[str]) -> int:
+    if (cell := browser_cell(interpreters)) is None:
+        print("not possible: no Python here that the newest Django runs on", file=sys.stderr)
+        return 1
+    return int(run(cell, interpreters, arguments) == "FAILED")
+
+
+def browser_cell(interpreters: Collection[Version]) -> str | None:
+    """That of the newest Django on the newest of these."""
+    newest = max((django_of(cell) for cell in cells()), key=lambda name: int(name.removeprefix("django")))
+    possible = [cell for cell in cells() if django_of(cell) == newest and version_of(cell) in interpreters]
+    return f"{max(possible, key=version_of)}-browser" if possible else None
 
 
 def cells() -> Iterator[str]:
@@ -88,6 +105,10 @@ def find_interpreters() -> Iterator[tuple[Version, Path]]:
 def version_of(cell: str) -> Version:
     digits = cell.partition("-")[0].removeprefix("py")
     return int(digits[0]), int(digits[1:])
+
+
+def django_of(cell: str) -> str:
+    return cell.split("-")[1]
 
 
 def candidates(name: str) -> Iterable[Path]:

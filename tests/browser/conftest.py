@@ -15,7 +15,7 @@ from tests.browser.looks import THEMES, Look, starting
 from tests.browser.watching import watch
 
 PATIENCE_MS = 10_000
-PHONE = {"width": 390, "height": 844}
+DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 
 Open = Callable[..., Page]
 Sites = Mapping[str, Callable[[], Look]]

@@ -10,6 +10,9 @@ from benchmarks.seeding.settings import *  # noqa: F403
 from tests.csp import POLICY
 
 MIDDLEWARE = ["tests.browser.look_settings.told_policy", *MIDDLEWARE]  # noqa: F405
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.app"]  # noqa: F405
+ROOT_URLCONF = "tests.browser.look_urls"
+DURABLE = {**DURABLE, "ADMIN_START": True}  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Nothing is asked of another site.
 JAZZMIN_SETTINGS = {"use_google_fonts_cdn": False}

@@ -13,7 +13,7 @@ from threading import Event
 import django
 from django.core.management import call_command
 
-from tests.browser.looks import FAILED, WORKFLOWS
+from tests.browser.looks import FAILED, ROW, WORKFLOWS
 
 
 def main(ready: Path) -> None:
@@ -37,6 +37,24 @@ def fill() -> None:
     for workflow in WORKFLOWS:
         for _ in range(FAILED):
             make_run("failed", workflow=workflow)
+    fill_row()
+
+
+def fill_row() -> None:
+    """A row of the project's, with runs of its own: one is on its way, one has a long name, one a name without end."""
+    from django_durable import tag_for
+    from django_durable.core.payloads.codec import encode
+    from django_durable.models import Payload, Tag
+    from tests.admin.world import make_entry, make_run
+    from tests.app.models import Counter
+    from tests.browser.rooms import LONG, UNBROKEN
+
+    tag = tag_for(Counter.objects.create(name=ROW))
+    for status, workflow in (("running", "app.doubling"), ("waiting", LONG), ("failed", UNBROKEN)):
+        run = make_run(status, workflow=workflow)
+        Tag.objects.create(run=run, name=tag)
+        make_entry(run, f"{workflow} at last")
+        Payload.objects.create(run=run, kind="progress", data=encode({"done": 3, "total": 10, "message": "packing"}))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ THEMES = ("unfold", "jazzmin")
 WORKFLOWS = ("app.by_day", "app.by_night")
 FAILED = 51
 """Runs of each of these that have failed: one more than the list has on a page."""
+ROW = "order 4711"
+"""A row of the project's own that has runs."""
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,11 @@ def _journal(run: Run) -> None:
             ("both", "join", {}),
             ("both/left/weigh", "step", {}),
             ("reserve stock%undo", "undo", {}),
-            ("tomorrow", "sleep", {"status": "waiting", "wake_at": now + timedelta(seconds=60), "finished_at": None}),
+            ("tomorrow", "sleep", {"status": "waiting", "wake_at": now + timedelta(minutes=5), "finished_at": None}),
         ],
         start=1,
     ):  # fmt: skip
-        make_entry(run, path, seq, kind=kind, **{"started_at": now - timedelta(seconds=60 - 10 * seq), **more})
+        make_entry(run, path, seq, kind=kind, **{"started_at": now - timedelta(seconds=60 - 5 * seq), **more})
 
 
 def starts() -> list[str]:
@@ -135,13 +135,44 @@ def questions_of_lists(page: Page) -> Iterator[str]:
         )
         for action in actions:
             for across in ("0", "1") if model == "run" else ("0",):
-                page.goto(url)
-                for number in range(EACH):
-                    page.locator("input.action-select").nth(number).check()
-                page.locator("select[name=action]").first.select_option(action)
-                # The link that says so is there where there are more than a page of them.
-                page.locator("input.select-across").first.evaluate("(field, value) => { field.value = value; }", across)
-                page.locator(".actions button[type=submit]").first.click()
-                page.wait_for_load_state()
+                _choose(page, url, action, across, EACH)
                 if page.locator("#content-main [name=confirmed]").count():
                     yield f"{action} {'all' if across == '1' else 'some'}"
+
+
+def _choose(page: Page, url: str, action: str, across: str, rows: int) -> None:
+    """The action for so many rows of that list; for all that match where ``across`` is 1."""
+    page.goto(url)
+    for number in range(rows):
+        page.locator("input.action-select").nth(number).check()
+    page.locator("select[name=action]").first.select_option(action)
+    # The link that says so is there where there are more than a page of them.
+    page.locator("input.select-across").first.evaluate("(field, value) => { field.value = value; }", across)
+    page.locator(".actions button[type=submit]").first.click()
+    page.wait_for_load_state()
+
+
+def refusals(page: Page) -> Iterator[str]:
+    """What comes where something is not done: forms that were filled in wrongly, and an action that is cut off, for
+    which `sweeping.SECONDS` has to be nothing."""
+    run = Run.objects.filter(status="waiting").latest("pk")
+    page.goto(reverse("admin:django_durable_run_change", args=[run.pk]))
+    page.get_by_role("button", name="Send an event").click()
+    page.get_by_label("Event").fill("packed")
+    page.get_by_label("Payload").fill("{not JSON")
+    page.locator("[type=submit].default").click()
+    page.get_by_text("This is not JSON").wait_for()
+    yield "an event, refused for a field"
+
+    page.goto(reverse("admin:django_durable_schedule_change", args=[Schedule.objects.get(name="nightly").pk]))
+    page.get_by_role("button", name="Backfill").click()
+    page.get_by_label("Since:").fill("2024-01-02T00:00")
+    page.get_by_label("Until:").fill("2024-01-01T00:00")
+    page.get_by_role("button", name="Count the runs").click()
+    page.get_by_text("The window ends before it begins.").wait_for()
+    yield "a window, refused as a whole"
+
+    _choose(page, reverse("admin:django_durable_run_changelist"), "cancel_selected", "1", 1)
+    page.get_by_role("button", name="Yes, do it").click()
+    page.get_by_role("button", name="Go on").wait_for()
+    yield "a cancel, cut off"

@@ -9,8 +9,9 @@ import pytest
 from django.urls import resolve, reverse
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, Open
-from tests.browser.rooms import furnish, questions_of_lists, tour
+from django_durable.admin import sweeping
+from tests.browser.conftest import DESK, PHONE, Open
+from tests.browser.rooms import furnish, questions_of_lists, refusals, tour
 from tests.browser.seeing import contrasts, faint_of, too_faint, too_wide
 from tests.browser.shapes import lost_of, rings, shapes
 
@@ -18,12 +19,13 @@ EXPECTED = {
     **{"app_list": 1, "overview": 1, "workflows": 1, "run_changelist": 2, "run_change": 9},
     **{f"{model}_{page}": 1 for model in ("schedule", "worker") for page in ("changelist", "change", "history")},
     **{f"run_{each}": 1 for each in ("history", "cancel", "pause", "resume", "rerun", "fork", "event")},
-    **{f"schedule_{each}": 1 for each in ("add", "edit", "enable", "disable", "fire", "backfill")},
+    **{f"schedule_{each}": 1 for each in ("add", "edit", "enable", "disable", "fire", "backfill", "remove")},
     **{f"workflows_{each}": 1 for each in ("hold", "release", "start")},
 }
 """Pages that are seen at least so often."""
 ASKED = {f"{verb}_selected {which}" for verb in ("cancel", "pause", "resume", "rerun", "export")
          for which in ("some", "all")} | {"enable_selected some", "disable_selected some"}  # fmt: skip
+REFUSED = {"an event, refused for a field", "a window, refused as a whole", "a cancel, cut off"}
 DRAWN = [
     *(f"durable-bar-{bar}" for bar in ("succeeded", "failed", "undo", "wait", "planned", "scope")),
     *(
@@ -48,7 +50,12 @@ def name_of(url: str) -> str:
 
 Way = Callable[[Page], Iterator[str]]
 LIGHT, DARK = "light, on a desk", "dark, on a phone"
-DESK = {"width": 1280, "height": 720}
+WAYS = {
+    tour: (EXPECTED, 600),
+    questions_of_lists: (dict.fromkeys(ASKED, 1), 100),
+    refusals: (dict.fromkeys(REFUSED, 1), 40),
+}
+"""What is seen on each, and of how many texts at least."""
 
 
 def shown(page: Page, name: str) -> None:
@@ -56,14 +63,15 @@ def shown(page: Page, name: str) -> None:
     page.emulate_media(color_scheme="light" if name == LIGHT else "dark")
 
 
-@pytest.mark.parametrize("way", [tour, questions_of_lists])
-def test_all_can_be_read(page: Page, way: Way, settings: Any) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_all_can_be_read(page: Page, way: Way, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No text is faint, no bar, border or ring around what Tab comes to; no page is wider than the screen. And each is
     looked at by the fixture: zero violations of the policy, zero complaints on the console.
 
     A page comes once, in the one look, and is shown in the other; the next one comes in that.
     """
     settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
+    monkeypatch.setattr(sweeping, "SECONDS", 0.0)
     furnish()
     wrong, seen, texts, drawn = [], [], 0, set[str]()
     ringed: dict[str, set[str]] = {LIGHT: set(), DARK: set()}
@@ -79,19 +87,20 @@ def test_all_can_be_read(page: Page, way: Way, settings: Any) -> None:
             faults = {"faint": faint_of(found), "lost": lost_of(beside | around), "wide": too_wide(page)}
             wrong += [(url, look, what, which) for what, which in faults.items() if which]
     assert wrong == []
-    assert texts > 600 if way is tour else texts > 100
+    expected, texts_least = WAYS[way]
+    assert texts > texts_least
     if way is tour:
         wanted = [(part, look) for part in DRAWN for look in (LIGHT, DARK)]
         assert [one for one in wanted if not any(one[0] in name and one[1] in name for name in drawn)] == []
-    expected = EXPECTED if way is tour else dict.fromkeys(ASKED, 1)
     assert {name: seen.count(name) for name in expected if seen.count(name) < expected[name]} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_with_nothing_there_yet(open_page: Open, scheme: str) -> None:
     page = open_page(color_scheme=scheme, viewport=PHONE)
-    for model in ("run", "schedule", "worker"):
-        page.goto(reverse(f"admin:django_durable_{model}_changelist"))
+    lists = [f"admin:django_durable_{model}_changelist" for model in ("run", "schedule", "worker")]
+    for name in (*lists, "admin:django_durable_overview", "admin:django_durable_workflows"):
+        page.goto(reverse(name))
         assert too_wide(page) == []
         assert too_faint(page) == {}
         expect(page.locator("h1").last).to_be_visible()

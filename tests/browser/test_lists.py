@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from django_durable.models import Tag
@@ -42,6 +44,14 @@ def test_on_a_desk_columns_give_way(open_page: Open, width: int, gone: set[str])
     assert {"worker", "attempt", "queue", "tags"} - set(headers(page)) == gone
     row = page.locator("#result_list tbody tr").first
     assert row.locator("td:visible, th:visible").count() == page.locator("#result_list thead th:visible").count()
+
+
+def test_on_a_desk_those_that_are_queued_push_nothing_out(open_page: Open) -> None:
+    make_run("queued", workflow=NAME, queue="wholesale", queued_at=timezone.now() - timedelta(minutes=14))
+    page = open_page(viewport={"width": 1280, "height": 800})
+    page.goto(reverse("admin:django_durable_run_changelist"))
+    expect(page.locator("#result_list .field-started").first).to_have_text("queued 14 min ago")
+    assert page.locator(".results").evaluate("(it) => it.scrollWidth - it.clientWidth") == 0
 
 
 def test_a_click_on_the_end_of_an_id_selects_all_of_it(open_page: Open) -> None:

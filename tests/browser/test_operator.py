@@ -6,7 +6,7 @@ import re
 
 from django.contrib.admin.models import LogEntry
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from django_durable.models import Audit, Run
 from tests.admin.pages import run_url
@@ -29,10 +29,8 @@ def test_from_the_list_to_the_audit(page: Page) -> None:
     page.locator("#searchbar").press("Enter")
     page.locator("#result_list").get_by_role("link", name="sleepy").click()
     expect(page).to_have_url(re.compile(re.escape(run_url(Run(pk=run_id)))))
-    journal = page.locator("#content-main")
-    expect(journal).to_contain_text("before")
-    expect(journal).to_contain_text("nap")
     expect(page.locator(".durable-pill-waiting").first).to_be_visible()
+    the_timeline_leads_to_a_step_and_back(page)
     page.get_by_role("button", name="Cancel").click()
     assert status_of(run_id) == "waiting", "it is asked first"
     page.get_by_label("Reason").fill("The customer has called.")
@@ -45,6 +43,30 @@ def test_from_the_list_to_the_audit(page: Page) -> None:
     expect(audit).to_contain_text("boss")
     assert Audit.objects.get(run_id=run_id, verb="cancel").actor == "boss"
     assert "The customer has called." in LogEntry.objects.get(object_id=str(run_id)).change_message
+
+
+def the_timeline_leads_to_a_step_and_back(page: Page) -> None:
+    everything, rows = ["the run", "before", "nap"], page.locator("table.durable-timeline tbody tr")
+    assert drawn(rows) == everything
+    rows.get_by_role("link", name="nap").click()
+    expect(page.locator(".durable-part")).to_contain_text("From entry")
+    assert drawn(rows) == ["nap"]
+    page.get_by_role("link", name="The whole run").click()
+    expect(rows).to_have_count(len(everything))
+    assert drawn(rows) == everything
+
+
+BARS = """
+(rows) => rows.map((row) => {
+    const bars = [...row.querySelectorAll("rect[class^=durable-bar-]")].map((bar) => bar.getBoundingClientRect());
+    return [row.querySelector("th bdi").textContent, bars.some((bar) => bar.width >= 1 && bar.height >= 1)];
+})
+"""
+
+
+def drawn(rows: Locator) -> list[str]:
+    """What the rows are called that have a bar which one sees: a pixel of it at least."""
+    return [label for label, is_seen in rows.evaluate_all(BARS) if is_seen]
 
 
 def test_an_event_lets_a_run_go_on(page: Page) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PHONE, watched
+from tests.browser.conftest import DESK, PHONE, watched
 from tests.browser.seeing import contrasts, too_faint, too_wide
-from tests.browser.shop import PASSWORD, shop
 from tests.example.conftest import example_environment  # noqa: F401  (a fixture)
+from tests.example.open_shop import PASSWORD, USER, open_shop
 from tests.processes import wait_until
 
-DESK = {"width": 1280, "height": 720}
+SETTINGS = "tests.browser.shop_settings"
+ORDER = "W-1"
 
 
 def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
@@ -21,11 +22,12 @@ def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
     example_environment: Callable[..., dict[str, str]],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    with shop(example_environment(), tmp_path) as at, watched(browser, base_url=at.url) as page:
-        at.order()
-        wait_until(lambda: at.status() == "packing", 60)
+    environment = example_environment(DJANGO_SETTINGS_MODULE=SETTINGS)
+    with open_shop(environment, tmp_path) as shop, watched(browser, base_url=shop.url) as page:
+        shop.order(ORDER)
+        wait_until(lambda: shop.status(ORDER) == "packing", 60)
         page.goto("/admin/django_durable/run/")
-        page.get_by_label("Username").fill("admin")
+        page.get_by_label("Username").fill(USER)
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
         page.locator("#result_list").get_by_role("link", name="shop.fulfil_order").click()
@@ -36,7 +38,7 @@ def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
         page.get_by_label("Payload").fill('{"tracking": "BY-HAND-1"}')
         page.get_by_label("Reason").fill("The warehouse has called.")
         page.get_by_role("button", name="Send the event").click()
-        wait_until(lambda: at.status() == "shipped", 60)
+        wait_until(lambda: shop.status(ORDER) == "shipped", 60)
         page.reload()
         expect(page.locator(".durable-pill-succeeded").first).to_be_visible()
         expect(page.locator("#content-main")).to_contain_text("BY-HAND-1")
@@ -47,7 +49,7 @@ def test_the_event_that_an_order_waits_for_is_sent_from_the_admin(
 def the_order_shows_its_run(page: Page) -> None:
     """On the page that the shop's own ModelAdmin makes, by day and on a phone at night."""
     page.goto("/admin/shop/order/")
-    page.locator("#result_list").get_by_role("link", name="W-1").click()
+    page.locator("#result_list").get_by_role("link", name=ORDER).click()
     ours = page.locator(".durable-object-runs")
     expect(ours.locator(".durable-pill-succeeded")).to_be_visible()
     for scheme, size in (("light", DESK), ("dark", PHONE)):

@@ -13,10 +13,13 @@ from tests.csp import POLICY
 SITE = "http://site.test/"
 
 
-def complaints_of(browser: Browser, html: str) -> list[str]:
+POLICED = {"Content-Security-Policy": POLICY}
+
+
+def complaints_of(browser: Browser, html: str, headers: dict[str, str] = POLICED) -> list[str]:
     context = browser.new_context()
     complaints = watch(context)
-    context.route(SITE, lambda route: route.fulfill(body=html, headers={"Content-Security-Policy": POLICY}))
+    context.route(SITE, lambda route: route.fulfill(body=html, headers=headers))
     context.route(f"{SITE}gone", lambda route: route.fulfill(status=404))
     page = context.new_page()
     page.goto(SITE, wait_until="networkidle")
@@ -48,6 +51,10 @@ def test_what_scripts_complain_of(browser: Browser) -> None:
     context.close()
     assert "console: broken ()" in complaints
     assert any("missing is not defined" in complaint for complaint in complaints)
+
+
+def test_a_page_that_brings_no_policy_would_break_none(browser: Browser) -> None:
+    assert complaints_of(browser, "<!doctype html><p>well", {}) == [f"no policy: {SITE}"]
 
 
 def test_a_sound_page_has_no_complaints(browser: Browser) -> None:

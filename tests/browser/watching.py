@@ -40,6 +40,10 @@ def watch(context: BrowserContext, violations: str = REPORT_VIOLATIONS) -> list[
         if response.status >= 400 and not response.url.endswith(FAVICON):
             complaints.append(f"{response.status}: {response.request.method} {response.url}")
 
+        is_page = response.request.resource_type == "document" and 200 <= response.status < 300
+        if is_page and not {"content-security-policy", "content-security-policy-report-only"} & set(response.headers):
+            complaints.append(f"no policy: {response.url}")
+
     context.add_init_script(violations)
     context.on("console", hear)
     context.on("weberror", lambda found: complaints.append(f"error in a script: {found.error}"))
