@@ -1,11 +1,11 @@
 """The measured floors: how fast the engine is, end to end, in a minute.
 
-Real ``durable_worker`` processes against servers of the benchmark's own, with fsync and synchronous_commit on. Times
-are taken from the rows (first claim to last outcome), runs and journal rows are counted afterwards, and each figure
-is the median of three. ``def`` workflows run at the worker's default ``--concurrency``, which is threads; ``async def``
-ones all at a time, since coroutines are cheap. Usage: ``python benchmarks/quick.py [--json] [--queue redis|database]
-[--database postgresql|sqlite] [--only NAME] [--size PART] [--repetitions N]``; exit status 1 where a floor is missed
-(PostgreSQL with Redis only).
+Real ``durable_worker`` processes (``--no-standby``) against servers of the benchmark's own, with fsync and
+synchronous_commit on. Times are taken from the rows (first claim to last outcome), runs and journal rows are counted
+afterwards, and each figure is the median of three. ``def`` workflows run at the worker's default ``--concurrency``,
+which is threads; ``async def`` ones all at a time, since coroutines are cheap. Usage: ``python benchmarks/quick.py
+[--json] [--queue redis|database] [--database postgresql|sqlite] [--only NAME] [--size PART] [--repetitions N]``; exit
+status 1 where a floor is missed (PostgreSQL with Redis only).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def measure(name: str, size: float, repetitions: int) -> float:
 def workers(*arguments: str) -> Iterator[None]:
     from django_durable.models import Worker
 
-    command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", *arguments]
+    command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", "--no-standby", *arguments]
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     count = int(arguments[arguments.index("--processes") + 1]) if "--processes" in arguments else 1
     try:

@@ -1,11 +1,13 @@
 """The pictures of the admin in the documentation: each page by light, by dark and on a phone, in three looks.
 
-    python benchmarks/screens.py [--into FOLDER] [--runs N] [--only NAME ...] [--theme stock|unfold|jazzmin] [--all]
+    python benchmarks/screens.py [--into FOLDER] [--runs N] [--only NAME ...] [--theme stock|unfold|jazzmin|shop]
+        [--all]
 
 Without options those that docs/tour.md shows, into docs/screens, and nothing else stays there. ``--all`` takes every
 page in every variant, to be looked at one by one; then name another folder. A PostgreSQL of its own is seeded
 (benchmarks/seed.py, and a night of trouble) and served for each look; Chromium looks at the pages (`make test-browser`
-says which). What else is needed: pip install ".[screens]". A look that is not installed is named and left out.
+says which). ``shop`` is the example's own site, with an order of its own. What else is needed: pip install
+".[screens]". A look that is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,17 +29,28 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import admin, seed  # noqa: E402
+from benchmarks import screen_pages, screen_shop, seed  # noqa: E402
+from benchmarks.screen_pages import Look  # noqa: E402
 
 RUNS = 5_000
 INTO = ROOT / "docs" / "screens"
 COLOURS = 256
 """A page has few, and a picture of few is a third as large."""
-THEMES = ("stock", "unfold", "jazzmin")
+SHOP = "shop"
+THEMES = ("stock", "unfold", "jazzmin", SHOP)
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "device_scale_factor": 2,
+    # A page that is too wide is then shown smaller, as a phone does, and not cut off.
+    "is_mobile": True,
+    "has_touch": True,
+}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
+    "light": {"color_scheme": "light", **DESK},
+    "dark": {"color_scheme": "dark", **DESK},
+    "phone": {"color_scheme": "light", **PHONE},
+    "phone-dark": {"color_scheme": "dark", **PHONE},
 }
 SILENCE = timedelta(minutes=10)
 NIGHT = 3
@@ -49,13 +61,10 @@ CITIES = (
     "Europe/London Europe/Berlin Europe/Helsinki Europe/Moscow Asia/Dubai Asia/Karachi Asia/Dhaka Asia/Bangkok "
     "Asia/Singapore Asia/Tokyo Australia/Brisbane Pacific/Noumea Pacific/Fiji Pacific/Tongatapu Pacific/Pago_Pago"
 )
-ORDERED = "shop.order"
-"""The workflow of which a run is started by hand."""
-FAILING = "shop.checkout"
-TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400}
+TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400, "phone-dark": 1_400}
 CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
     "stock": {
-        "overview": ("light", "phone"),
+        "overview": ("light", "phone-dark"),
         "overview-no-worker": ("light",),
         "overview-new": ("light",),
         "charts": ("light",),
@@ -72,27 +81,19 @@ CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
         "resume-all": ("light",),
         "run-children": ("light",),
         "run-blocked": ("dark",),
+        "run-claims": ("light",),
+        "run-audit": ("light",),
+        "workers": ("light",),
+        "worker": ("light",),
         "workflows": ("dark",),
         "schedules": ("light",),
         "schedule": ("light",),
     },
     "unfold": {"overview": ("light",), "runs-failed": ("light",), "run-failed": ("dark",)},
     "jazzmin": {"overview": ("light",), "runs-failed": ("dark",), "run-failed": ("light",)},
+    SHOP: {"order": ("light",), "page": ("light", "phone")},
 }
 """Of each look the pages that the tour shows, and how."""
-
-
-@dataclass(frozen=True)
-class Look:
-    url: str
-    then: Callable[[Any], object] | None = None
-    """What is done on that page before the picture is taken."""
-    of: str = ""
-    """The part of the page that the picture shows; empty: its beginning."""
-    durable: Mapping[str, object] = field(default_factory=dict)
-    """Settings that are not what they are on the other pictures."""
-    is_live: bool = True
-    """Its workers go on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,6 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.into.mkdir(parents=True, exist_ok=True)
     if options.theme is None:
         return take_each(options, sys.argv[1:] if arguments is None else arguments)
+    if options.theme == SHOP:
+        with screen_shop.opened() as site, taking(browser, site, options, screen_shop.sign_in) as take_all:
+            take_all(screen_shop.pages())
+        return 0
     if options.theme != "stock" and find_spec(options.theme) is None:
         print(f"there is no {options.theme} here: pip install django-{options.theme}", file=sys.stderr)
         return 1
@@ -118,12 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["BENCH_THEME"] = "" if options.theme == "stock" else options.theme
     # Playwright keeps a loop in this thread, in which Django would refuse to ask the database for anything.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    with empty_database(), served() as site, taking(browser, site, options) as take_all:
-        take_all(pages_of_nothing())
+    with empty_database(), served() as site, taking(browser, site, options, signing_in(site)) as take_all:
+        take_all(screen_pages.pages_of_nothing())
         trouble(options.runs)
-        take_all(pages())
+        take_all(screen_pages.pages())
         silence()
-        take_all(pages_without_workers())
+        take_all(screen_pages.pages_without_workers())
     return 0
 
 
@@ -206,11 +211,14 @@ def served() -> Iterator[str]:
 
 
 @contextmanager
-def taking(browser: str, site: str, options: argparse.Namespace) -> Iterator[Callable[[Mapping[str, Look]], None]]:
-    """What takes those of the pictures that are wanted, in each variant."""
+def taking(
+    browser: str, site: str, options: argparse.Namespace, sign_in: Callable[[Any], object]
+) -> Iterator[Callable[[Mapping[str, Look]], None]]:
+    """What takes those of the pictures that are wanted, in each variant, once ``sign_in`` has given a context of the
+    browser what staff has."""
     from playwright.sync_api import sync_playwright
 
-    chosen, cookie = CHOSEN[options.theme], logged_in() | {"url": site}
+    chosen = CHOSEN[options.theme]
 
     def take_all(looks: Mapping[str, Look]) -> None:
         for variant, how in VARIANTS.items():
@@ -219,7 +227,7 @@ def taking(browser: str, site: str, options: argparse.Namespace) -> Iterator[Cal
                 if wanted and (not options.only or name in options.only):
                     # Of its own for each: what one page has folded up another finds so.
                     context = chromium.new_context(base_url=site, **how)
-                    context.add_cookies([cookie])  # type: ignore[list-item]
+                    sign_in(context)
                     take(context.new_page(), look, options.into / f"{options.theme}-{name}-{variant}.png", variant)
                     context.close()
 
@@ -232,12 +240,9 @@ def taking(browser: str, site: str, options: argparse.Namespace) -> Iterator[Cal
 
 
 def take(page: Any, look: Look, file: Path, variant: str) -> None:
-    from django.conf import settings
-    from django.test import override_settings
-
     if look.is_live:
         live()
-    with override_settings(DURABLE={**settings.DURABLE, **look.durable}):
+    with otherwise(look.durable):
         answer = page.goto(look.url)
         assert answer.ok, f"{look.url} was answered with {answer.status}"
         if look.then:
@@ -249,6 +254,16 @@ def take(page: Any, look: Look, file: Path, variant: str) -> None:
         _take_beginning(page, file, TALLEST[variant])
     reduce(file)
     print(f"{file} {file.stat().st_size // 1024} kB", flush=True)
+
+
+def otherwise(durable: Mapping[str, object]) -> AbstractContextManager[None]:
+    """With these settings in place of what they are."""
+    if not durable:
+        return nullcontext()
+    from django.conf import settings
+    from django.test import override_settings
+
+    return override_settings(DURABLE={**settings.DURABLE, **durable})
 
 
 def _take_beginning(page: Any, file: Path, tallest: int) -> None:
@@ -278,82 +293,13 @@ def nearest(palette: Sequence[tuple[int, ...]], colour: tuple[int, ...]) -> int:
     return min(range(len(palette)), key=lambda at: sum((a - b) ** 2 for a, b in zip(palette[at], colour, strict=True)))
 
 
-def pages_of_nothing() -> dict[str, Look]:
-    """Where to look by the name of the picture, while nothing has happened yet."""
-    from django.urls import reverse
+def signing_in(site: str) -> Callable[[Any], None]:
+    cookie = logged_in() | {"url": site}
 
-    found = {"overview-new": Look(reverse("admin:django_durable_overview")), "runs-new": Look(admin.runs_url())}
-    return found | {"workflows-new": Look(reverse("admin:django_durable_workflows"))}
+    def sign_in(context: Any) -> None:
+        context.add_cookies([cookie])
 
-
-def pages() -> dict[str, Look]:
-    """Likewise, in a night of trouble."""
-    from django.urls import reverse
-
-    from benchmarks.seeding.workflows import CHECKOUTS, LARGE, LONG_NAMED
-    from django_durable.models import Schedule
-
-    newest, run_url, runs_url = admin.newest, admin.run_url, admin.runs_url
-    [(checkout, _)], [(large, _)], [(long_named, _)] = CHECKOUTS, LARGE, LONG_NAMED
-    waiting = run_url(newest("waiting", queue="shop"))
-    overview, start = reverse("admin:django_durable_overview"), reverse("admin:django_durable_workflows_start")
-    found = {
-        "charts": Look(overview, of=".durable-pair:has(.durable-chart)"),
-        "runs": Look(runs_url()),
-        "runs-failed": Look(overview, lambda page: page.click("#durable-need-failed a")),
-        "runs-one": Look(runs_url(f"?q={newest('failed', workflow=checkout)}")),
-        "runs-none": Look(runs_url("?q=nobody")),
-        "runs-long-named": Look(runs_url(f"?workflow={long_named}")),
-        "run-succeeded": Look(run_url(newest("succeeded", queue="shop"))),
-        "run-failed": Look(run_url(newest("failed", workflow=checkout)), fold_traceback),
-        "run-long-named": Look(run_url(newest("failed", workflow=long_named)), fold_traceback),
-        "run-running": Look(run_url(newest("running"))),
-        "run-waiting": Look(waiting),
-        "run-blocked": Look(run_url(newest("blocked"))),
-        "run-cancelled": Look(run_url(newest("cancelled"))),
-        "run-queued": Look(run_url(newest("queued"))),
-        "run-children": Look(run_url(newest("failed", workflow=large)), fold_traceback),
-        "run-long": Look(run_url(newest("succeeded", workflow="reports.yearly"))),
-        "cancel": Look(waiting, lambda page: press(page, "Cancel")),
-        "send-event": Look(waiting, lambda page: press(page, "Send an event")),
-        "resume-all": Look(overview, resume_all),
-        "start": Look(f"{start}?workflow={ORDERED}", start_by_hand, durable={"ADMIN_START": True}),
-    }
-    named = {"schedule_changelist": "schedules", "schedule_change": "schedule", "worker_changelist": "workers"}
-    named |= {"worker_change": "worker", "app_list": "app"}
-    others = {named.get(page.label, page.label): Look(page.url) for page in admin.others()}
-    failing = Schedule.objects.filter(workflow=large).latest("pk")
-    return found | others | {"schedule": Look(reverse("admin:django_durable_schedule_change", args=[failing.pk]))}
-
-
-def pages_without_workers() -> dict[str, Look]:
-    """Likewise, after they have died."""
-    from django.urls import reverse
-
-    return {"overview-no-worker": Look(reverse("admin:django_durable_overview"), is_live=False)}
-
-
-def press(page: Any, button: str) -> None:
-    page.get_by_role("button", name=button).first.click()
-
-
-def fold_traceback(page: Any) -> None:
-    """So that the timeline comes on the picture."""
-    for summary in page.locator(".durable-error details[open] > summary").all():
-        summary.click()
-
-
-def resume_all(page: Any) -> None:
-    """To the question of the button beside the workflow that fails most."""
-    press(page, f"Resume: {FAILING}")
-    page.locator("input[name=reason]").fill("The payment gateway answers again.")
-
-
-def start_by_hand(page: Any) -> None:
-    page.get_by_label("number").fill("48211")
-    page.get_by_label("lines").fill('[{"sku": "TEA-EARL-GREY-250", "quantity": 2}]')
-    page.get_by_label("Tags").fill("customer-48211, vip")
-    page.get_by_label("Reason").fill("Ordered by telephone.")
+    return sign_in
 
 
 def logged_in() -> dict[str, str]:

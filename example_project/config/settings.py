@@ -86,6 +86,8 @@ DURABLE = {
 
 SHOP_GATEWAY_URL = os.environ.get("SHOP_GATEWAY_URL", "http://127.0.0.1:8001")
 SHOP_GATEWAY_TIMEOUT_SECONDS = float(os.environ.get("SHOP_GATEWAY_TIMEOUT_SECONDS", "5"))
+# After so many requests without an answer an order fails, and waits for somebody to resume it.
+SHOP_GATEWAY_ATTEMPTS = int(os.environ.get("SHOP_GATEWAY_ATTEMPTS", "7"))
 SHOP_WAREHOUSE_URL = os.environ.get("SHOP_WAREHOUSE_URL", "http://127.0.0.1:8002")
 SHOP_SITE_URL = os.environ.get("SHOP_SITE_URL", "http://127.0.0.1:8000")
 # What the warehouse shows when it calls back.

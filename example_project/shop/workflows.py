@@ -18,8 +18,8 @@ from shop.fulfilment.refusal import Refusal
 from shop.fulfilment.stock import give_stock_back, reserve_stock
 from shop.models import RefusalReason
 
-# Given up after some twenty seconds: whoever watches wants to see the order fail.
-GATEWAY = Retry(max_attempts=7, initial=0.3, factor=2, maximum=10)
+# Seven are given up after some twenty seconds: whoever watches wants to see the order fail.
+GATEWAY = Retry(max_attempts=settings.SHOP_GATEWAY_ATTEMPTS, initial=0.3, factor=2, maximum=10)
 # Nobody waits for these, and giving up would leave money or goods where they do not belong.
 PATIENT = Retry(max_attempts=25, initial=0.5, factor=2, maximum=300)
 

@@ -8,13 +8,16 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.urls import NoReverseMatch
 
 from benchmarks import admin
 from benchmarks.admin import Measured, Page
+from tests.admin.world import make_schedule, make_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = os.environ.get("DURABLE_TEST_DATABASE_URL", "")
@@ -32,13 +35,26 @@ def test_each_kind_of_page_is_asked_for() -> None:
     done = run("admin.py", "--runs", "1000", "--asks", "1", "--goal", "60000")
     assert done.returncode == 0, done.stdout + done.stderr
     for label in (
-        "runs  ", "runs: status = ", "runs: workflow = ", "runs: queue = ", "runs: search for an id",
-        "runs: search for a key", "runs: search for a tag", "a run with 2,000 entries", "a run with children",
-        "runs: export all that match", "runs: of a parent", "schedule_changelist", "schedule_change ",
-        "worker_changelist", "app_list",
+        "runs  ", "runs: status = ", "runs: trouble = ", "runs: reason = ", "runs: created = ", "runs: workflow = ",
+        "runs: queue = ", "runs: search for an id", "runs: search for a key", "runs: search for a tag",
+        "a run with 2,000 entries", "a run with children", "runs: export all that match", "runs: of a parent",
+        "overview ", "workflows ", "schedule_changelist", "schedule_change ", "worker_changelist", "worker_change ",
+        "app_list",
     ):  # fmt: skip
         assert f"\n{label}" in done.stdout
+    assert done.stdout.count("\noverview: its fragment ") == 2, "what needs a person, and the charts"
     assert done.stdout.endswith("\n0 missed\n")
+
+
+urlpatterns: list[Any] = []
+
+
+@pytest.mark.urls(__name__)
+def test_a_page_that_is_not_there_is_no_page_that_comes_fast(db: None) -> None:
+    make_schedule()
+    make_worker()
+    with pytest.raises(NoReverseMatch):
+        list(admin.others())
 
 
 def measured(ms: list[float], queries: int = 12) -> Measured:

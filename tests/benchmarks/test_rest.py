@@ -233,5 +233,7 @@ def test_it_measures_a_history_and_goes_on_where_it_was_stopped(tmp_path: Path) 
 )
 def test_it_measures_real_processes(tmp_path: Path, scenario: str, variant: str, figures: list[str]) -> None:
     series = measure(tmp_path / "results.json", scenario, variant)
-    assert sorted(one["figure"] for one in series.values()) == figures
-    assert all(one["values"][0] > 0 for one in series.values())
+    values = {one["figure"]: one["values"][0] for one in series.values()}
+    assert sorted(values) == figures
+    # What an entry costs is a difference, which company on the machine turns round where so little is measured.
+    assert all(value > 0 for figure, value in values.items() if not figure.startswith("replay_us"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.screens import INTO, kept, nearest
+from benchmarks.screens import INTO, TALLEST, VARIANTS, kept, nearest
 
 TOUR = Path(__file__).resolve().parents[2] / "docs" / "tour.md"
 MOST_KB = 3_000
@@ -32,6 +32,15 @@ def test_the_pictures_are_there_and_small() -> None:
     files = list(INTO.iterdir())
     assert {file.name for file in files} == kept()
     assert sum(file.stat().st_size for file in files) < MOST_KB * 1_000
+
+
+def test_a_phone_is_one_and_not_a_narrow_window() -> None:
+    phones = {name for name, how in VARIANTS.items() if how["viewport"]["width"] < 500}
+    assert {VARIANTS[name]["color_scheme"] for name in phones} == {"light", "dark"}
+    for name in phones:
+        assert VARIANTS[name]["is_mobile"] and VARIANTS[name]["has_touch"], name
+        assert any(picture.endswith(f"-{name}.png") for picture in kept()), name
+    assert set(TALLEST) == set(VARIANTS)
 
 
 @pytest.mark.parametrize(("colour", "place"), [((255, 255, 255), 0), ((250, 250, 251), 0), ((9, 1, 0), 1)])

@@ -92,6 +92,8 @@ class DjangoDurable(More, System):
 
     def become_worker(self, processes: str) -> NoReturn:
         command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", "--processes", processes]
+        # It would be started in the midst of what is measured, and nobody dies here.
+        command.append("--no-standby")
         concurrency = CONCURRENCY.get(self.variant)
         os.execv(sys.executable, [*command, "--concurrency", concurrency] if concurrency else command)
 
