@@ -1,4 +1,5 @@
-"""Bodies of the steps that random programs take: each bears witness, and kills, fails or counts as it is told.
+"""Bodies of the steps that random programs take: each bears witness, and kills, fails or counts as it is told. And what
+bears witness of how a run's function ends.
 
 They use nothing of django_durable but what every release has: workers of a released version execute them as well.
 """
@@ -34,6 +35,29 @@ def one_execution() -> Iterator[str]:
         witness.bear_witness(witness.RAISE, by)
         raise
     witness.bear_witness(witness.END, by)
+
+
+@contextmanager
+def one_attempt(ctx: Any) -> Iterator[None]:
+    """Tells how the function of the run ends, all of which lies within.
+
+    What it says is written before the engine hears of the end: whoever is killed after it has stored an outcome has
+    said this before.
+    """
+
+    def ends(moment: str) -> None:
+        # Of its claim a function is told nothing: every release has it here.
+        witness.bear_witness_of_end(moment, ctx.run_id, ctx.attempt, ctx._flow.lease.token)
+
+    try:
+        yield
+    except Exception:
+        ends(witness.RAISE)
+        raise
+    except BaseException:
+        ends(witness.UNWIND)
+        raise
+    ends(witness.RETURN)
 
 
 def work(value: Any, seconds: float) -> dict[str, Any]:

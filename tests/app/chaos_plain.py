@@ -13,7 +13,7 @@ from typing import Any
 
 from django_durable import AsyncContext, Context, Retry
 from django_durable import durable_workflow as workflow
-from tests.app.chaos_bodies import count_up, die_once, fail, stumble, work, work_async
+from tests.app.chaos_bodies import count_up, die_once, fail, one_attempt, stumble, work, work_async
 from tests.chaos import programs
 from tests.chaos.programs import SLEEP_ENDS, Node, Program, name_of, value_of
 
@@ -89,8 +89,19 @@ def told(given: Any) -> Any:
 
 
 def answer(ctx: Context, asking: Asking) -> Any:
+    """All of a run's function; how it ends is told."""
+    with one_attempt(ctx):
+        return _answer(ctx, asking)
+
+
+async def answer_async(ctx: AsyncContext, asking: Asking) -> Any:
+    with one_attempt(ctx):
+        return await _answer_async(ctx, asking)
+
+
+def _answer(ctx: Context, asking: Asking) -> Any:
     def inside(make: Callable[..., Asking]) -> Callable[..., Any]:
-        return lambda ctx, *state: answer(ctx, make(*state))
+        return lambda ctx, *state: _answer(ctx, make(*state))
 
     said = None
     while True:
@@ -101,9 +112,9 @@ def answer(ctx: Context, asking: Asking) -> Any:
         said = told(ask(ctx, inside))
 
 
-async def answer_async(ctx: AsyncContext, asking: Asking) -> Any:
+async def _answer_async(ctx: AsyncContext, asking: Asking) -> Any:
     def inside(make: Callable[..., Asking]) -> Callable[..., Any]:
-        return lambda ctx, *state: answer_async(ctx, make(*state))
+        return lambda ctx, *state: _answer_async(ctx, make(*state))
 
     said = None
     while True:

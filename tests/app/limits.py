@@ -48,3 +48,12 @@ def one_live(ctx: Context, tenant: str, text: str = "") -> str:
 def newest(ctx: Context, tenant: str, text: str = "") -> str:
     ctx.wait_for_event("go")
     return text
+
+
+def key_that_quotes(card: str) -> str:
+    raise KeyError(card)
+
+
+@durable_workflow(max_concurrency=1, concurrency_key=key_that_quotes)
+def refused(ctx: Context, card: str) -> None:
+    """Nobody can start it, and who tries is told of its input."""

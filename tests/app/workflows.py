@@ -93,4 +93,4 @@ def parent(ctx: Context, number: int) -> list[object]:
     return [str(started), ctx.run_workflow("inside", doubling, number)]
 
 
-from tests.app import branching, chaos, enumerated, events, fanning, faults, limits  # noqa: E402, F401  (they register their workflows)
+from tests.app import branching, chaos, enumerated, events, fanning, faults, limits, memory  # noqa: E402, F401  (they register their workflows)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db.models import F, Min
+from django.db.models.functions import Now
+
+from django_durable.models import Worker
+from tests.processes import FAST
 
 ASKED = ("I21", "L6")
 """Of `durable_check`, what needs Redis and sessions. The rest is asked when nobody is there any more."""
 
 DEADLOCK = "deadlock detected"
+
+SILENT = timedelta(seconds=2 * FAST["HEARTBEAT_SECONDS"])
 
 
 def violated() -> Iterator[str]:
@@ -23,6 +31,23 @@ def violated() -> Iterator[str]:
     except CommandError as error:
         yield f"durable_check: {error}"
         yield from (text for text in out.getvalue().splitlines() if not text.startswith("ok "))
+
+
+def silent(places: Mapping[int, Collection[int]]) -> Iterator[str]:
+    """L4: which of the processes that are at each place have not been heard of for two heartbeats, by the database's
+    clock.
+
+    One that only begins, or has just ended, has no row that goes on; but somebody of each place has. Those who were
+    killed have one for ever, perhaps with the number of somebody who lives.
+    """
+    going_on = Worker.objects.filter(stopped_at=None, pid__in={pid for pids in places.values() for pid in pids})
+    heard = dict(going_on.values_list("pid").annotate(silence=Min(Now() - F("heartbeat_at"))))
+    for place, pids in places.items():
+        if heard.keys().isdisjoint(pids):
+            yield f"L4: of the processes {sorted(pids)} at place {place} none says that it is there"
+        for pid in sorted(heard.keys() & pids):
+            if heard[pid] > SILENT:
+                yield f"L4: process {pid} at place {place} was last heard of {heard[pid].total_seconds():.2f} s ago"
 
 
 class ServerLog:

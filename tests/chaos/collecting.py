@@ -13,7 +13,7 @@ from django_durable.core.payloads.codec import decode
 from django_durable.models import JournalEntry, Payload, Run, Worker
 from tests.app.models import Counter
 from tests.chaos.calls import said_by_client
-from tests.chaos.evidence import EntryRow, Evidence, Fault, RunRow
+from tests.chaos.evidence import Began, EntryRow, Evidence, Fault, RunRow
 from tests.chaos.history import changes, writings
 from tests.chaos.released.unpacking import VERSION
 from tests.chaos.unknown import ended_unknown
@@ -26,6 +26,8 @@ COUNTER, WORKFLOWS = "chaos ", "chaos."
 def collect(folder: Path, faults: list[Fault], old_logs: Sequence[Path] = (), *, settled: float = 0.0) -> Evidence:
     """All of it, once nobody works any more. ``old_logs``: those of the workers of the released version; ``settled`` as
     in `tests.invariants`."""
+    # Of each supervisor the processes serve a queue that no other one serves.
+    rows = list(Worker.objects.all())
     return Evidence(
         runs=_runs(),
         entries=_entries(),
@@ -35,8 +37,9 @@ def collect(folder: Path, faults: list[Fault], old_logs: Sequence[Path] = (), *,
         lines=witnessed(folder / "witness"),
         said=said_by_client(folder / "client"),
         faults=faults,
-        workers={str(worker_id): pid for worker_id, pid in Worker.objects.values_list("id", "pid")},
-        released={str(worker_id) for worker_id in Worker.objects.filter(version=VERSION).values_list("id", flat=True)},
+        workers={str(row.id): row.pid for row in rows},
+        began=[Began(row.pid, ",".join(row.queues), row.started_at.timestamp(), row.is_isolated) for row in rows],
+        released={str(row.id) for row in rows if row.version == VERSION},
         ended_unknown=ended_unknown(old_logs),
         invariants=[f"{one.invariant} {one.run_id}: {one.problem}" for one in violated(settled)],
         epoch=_epoch(),

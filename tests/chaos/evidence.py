@@ -111,6 +111,16 @@ class Fault:
     pids: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A process came to work: ``at`` by the database's time; ``place`` tells its supervisor's from others."""
+
+    pid: int
+    place: str
+    at: float
+    is_isolated: bool = False
+
+
 @dataclass(slots=True)
 class Evidence:
     """``epoch`` is what to add to CLOCK_MONOTONIC for the database's time; ``workers``: process ids by worker;
@@ -125,6 +135,7 @@ class Evidence:
     said: list[Said] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     workers: dict[str, int] = field(default_factory=dict)
+    began: list[Began] = field(default_factory=list)
     released: set[str] = field(default_factory=set)
     ended_unknown: set[str] = field(default_factory=set)
     invariants: list[str] = field(default_factory=list)

@@ -8,6 +8,9 @@ DEADLY = ("kill", "kill_group", "poison")
 FREEZE, DRAIN = "freeze", "drain"
 """A supervisor with its processes is stopped and goes on later; it is told to end, and another one comes."""
 
+LEAVES = ("kill_group", DRAIN)
+"""A supervisor goes with all of its processes, and another one is started in its place."""
+
 OUTAGES = ("restart_postgres", "freeze_postgres", "cut_postgres")
 """For a while nobody gets an answer from PostgreSQL, or everybody loses the connection."""
 

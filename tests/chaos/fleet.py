@@ -39,7 +39,8 @@ class Fleet:
 
     def _start(self, place: int) -> Worker:
         arguments = ("--queues", f"default,{queue_of(place)}", "--concurrency", str(CONCURRENCY))
-        worker = Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env[place])
+        # One of the release knows of no such option, and has none.
+        worker = Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env[place], standby=True)
         if place < self._old:
             self.old_logs.append(worker.log_file)
         return worker

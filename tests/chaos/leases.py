@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.chaos.evidence import Change, Violation, Written
+from tests.chaos.evidence import Change, RunRow, Violation, Written
 from tests.chaos.faults import DEADLY, FREEZE
 from tests.chaos.programs import LIMIT
-from tests.chaos.story import TERMINAL, Story
+from tests.chaos.story import CLOCK_STEP, TERMINAL, Story
+from tests.chaos.witness import RAISE, RETURN, UNWIND
 
 
 def check_leases(story: Story) -> Iterator[Violation]:
@@ -19,6 +20,7 @@ def check_leases(story: Story) -> Iterator[Violation]:
         if claims != row.claims:
             yield Violation("claims", run_id, f"was claimed {claims} times and counts {row.claims}")
         yield from _stale_writes(run_id, changes, story.writings.get(run_id, []))
+        yield from _stale_outcome(story, row)
         yield from _crashes(story, run_id, changes)
     yield from _limits(story)
 
@@ -54,6 +56,34 @@ def _stale_writes(run_id: str, changes: list[Change], writings: list[Written]) -
             yield Violation(
                 "stale", run_id, f"{line.path!r} was written under {line.token}, while {before} had the run"
             )
+
+
+def _stale_outcome(story: Story, run: RunRow) -> Iterator[Violation]:
+    """I5: who ended the run had the lease. An outcome bears no token, so that the run's function shows whose it is: it
+    has come to such an end under the claim that the outcome ended.
+
+    It says so before the outcome is sent, by a line that outlives its process: that there is none is excused by no
+    fault. A cancellation may find nobody at work, and cuts short whom it finds.
+    """
+    ending = story.ending(run.id)
+    if ending is None or ending.status == "cancelled":
+        return
+    # By the database's clock, which may have been set since.
+    latest = story.monotonic(ending.at) + CLOCK_STEP
+    ends = {line.moment for line in story.ends.get(ending.old_token or "", ()) if line.at <= latest}
+    if ends.isdisjoint(_ends_of(story, run, ending.status)):
+        text = f"{ending.status} while {ending.old_token} had the run, under which its function had come to no such end"
+        yield Violation("stale", run.id, text)
+
+
+def _ends_of(story: Story, run: RunRow, status: str) -> tuple[str, ...]:
+    """How the function may have ended under the claim that ended the run."""
+    if status == "succeeded":
+        return (RETURN,)
+    if any(step.is_undoable for step in story.steps(run).values()):
+        # It has failed under a claim before; this one undid, and called it only to see what. It goes as far as that.
+        return (RETURN, RAISE, UNWIND)
+    return (RAISE,)
 
 
 def _crashes(story: Story, run_id: str, changes: list[Change]) -> Iterator[Violation]:

@@ -5,24 +5,27 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from tests.chaos.evidence import Change, EntryRow, Evidence, Fault, RunRow, Said, Written
+from tests.chaos.evidence import Began, Change, EntryRow, Evidence, Fault, RunRow, Said, Written
 from tests.chaos.losses import STEP_FAILED
 from tests.chaos.programs import Program, fails, result_of, steps_of
 from tests.chaos.story import UNDO
-from tests.chaos.witness import BEGIN, END, Line
+from tests.chaos.witness import BEGIN, END, RAISE, RETURN, Line
 
 PID, WORKER = 100, "worker-1"
 EPOCH = 1_000_000.0
 """The database's clock is so far ahead of CLOCK_MONOTONIC."""
 
+ENDS = {"succeeded": RETURN, "failed": RAISE}
 STEP_SECONDS = 0.01
+BYSTANDER = 900
+"""A process that works from the beginning and is never hit."""
 
 
 class Making:
     """Time goes on by itself, a little with everything that happens."""
 
     def __init__(self) -> None:
-        self.evidence = Evidence(epoch=EPOCH, workers={WORKER: PID})
+        self.evidence = Evidence(epoch=EPOCH, workers={WORKER: PID}, began=[Began(BYSTANDER, "beside", EPOCH)])
         self.now = 10.0
         self._numbers = count(1)
         self._calls = count(1)
@@ -101,8 +104,16 @@ class Making:
         self.evidence.writings.append(Written(seq, seq, at, run, path, kind, "succeeded", 1, token, by))
         self.evidence.entries.append(EntryRow(run, path, seq, kind, "succeeded", token, {"value": value, "by": by}))
 
-    def leave(self, run: str, token: str, tag: str, program: Program, status: str, *, claims: int = 1) -> None:
-        """The run's last claim ends, and the run with it."""
+    def end(self, moment: str, run: str, token: str) -> None:
+        """The run's function comes to its end, so."""
+        self.say(moment, run, "", token, "")
+
+    def leave(
+        self, run: str, token: str, tag: str, program: Program, status: str, *, claims: int = 1, ends: bool = True
+    ) -> None:
+        """The run's last claim ends, and the run with it. ``ends``: its function has come to that, and says so."""
+        if ends and status in ENDS:
+            self.end(ENDS[status], run, token)
         self.change(run, "running", status, token, None, cancelling=status == "cancelled")
         output = result_of(program) if status == "succeeded" else None
         error = {"type": STEP_FAILED} if status == "failed" else None

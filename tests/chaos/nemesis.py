@@ -195,20 +195,24 @@ class Nemesis:
         return self._targets.postgres_proxy.cut() > 0 and self._note("cut_postgres", at)
 
     def _cut_after(self) -> bool:
-        at = time.monotonic()
-        self._targets.postgres_proxy.cut_after(self._chance.randint(1, 20_000))
-        return self._note("cut_after", at)
+        # Noted when it has come to a cut, which it does not where too few answers come.
+        self._targets.postgres_proxy.cut_after(
+            self._chance.randint(1, 20_000), lambda: self._note("cut_after", time.monotonic())
+        )
+        return True
 
     def _freeze_postgres(self) -> bool:
         return self._freeze_proxy("freeze_postgres", self._targets.postgres_proxy, self._chance.uniform(0.3, 2.6))
 
     def _delay_postgres(self) -> bool:
         proxy, at = self._targets.postgres_proxy, time.monotonic()
+        if proxy.is_slow:
+            return False
         proxy.delay(self._chance.uniform(0.005, 0.05))
 
         def end() -> None:
-            proxy.delay(0.0)
-            self._note("delay_postgres", at)
+            if proxy.delay(0.0) > 0:
+                self._note("delay_postgres", at)
 
         self._at(at + self._chance.uniform(0.5, 1.5), end)
         return True

@@ -28,7 +28,9 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self.is_frozen = False
         self._delay = 0.0
-        self._budget: int | None = None
+        self._delayed = 0
+        self._budget = 0
+        self._cut_off: Callable[[], object] | None = None
         self.port = 0
 
     def __enter__(self) -> Proxy:
@@ -55,16 +57,21 @@ class Proxy:
     def thaw(self) -> None:
         self._tell(self._thaw)
 
-    def delay(self, seconds: float) -> None:
-        """Pass everything on so much later; 0: at once."""
-        self._tell(lambda: setattr(self, "_delay", seconds))
+    def delay(self, seconds: float) -> int:
+        """Pass everything on so much later; 0: at once. How many bytes the delay that this one follows has held up."""
+        return int(self._tell(lambda: self._slow_down(seconds)))
 
-    def cut_after(self, size: int) -> None:
-        """Break the connection on which the server's answers have come to so many bytes more, on all of them together.
+    def cut_after(self, size: int, then: Callable[[], object]) -> None:
+        """Break the connection on which the server's answers have come to so many bytes more, on all of them together,
+        and call ``then`` on the proxy's thread. An earlier one that has not come to that is forgotten.
 
         What was asked for has been done then, and nobody hears of it.
         """
-        self._tell(lambda: setattr(self, "_budget", size))
+        self._tell(lambda: self._limit(size, then))
+
+    @property
+    def is_slow(self) -> bool:
+        return self._delay > 0
 
     @property
     def held_back(self) -> int:
@@ -111,6 +118,14 @@ class Proxy:
             if side.peer is not None:
                 side.go_on()
 
+    def _slow_down(self, seconds: float) -> int:
+        delayed, self._delayed = self._delayed, 0
+        self._delay = seconds
+        return delayed
+
+    def _limit(self, size: int, then: Callable[[], object]) -> None:
+        self._budget, self._cut_off = size, then
+
     def opened(self, client: _Side) -> None:
         """A client has connected: nothing of it is read before the server is reached."""
         self._sides.add(client)
@@ -139,14 +154,17 @@ class Proxy:
 
     def pass_on(self, side: _Side, data: bytes) -> None:
         """What one side has said, to the other one: now, later, or never."""
-        if side.peer is None:
+        if side.peer is None or side.peer.is_over:
             return
-        if not side.is_client and self._budget is not None:
+        if not side.is_client and self._cut_off is not None:
             self._budget -= len(data)
             if self._budget <= 0:
-                self._budget = None
+                then, self._cut_off = self._cut_off, None
                 side.abort()
+                then()
                 return
+        if self._delay:
+            self._delayed += len(data)
         side.peer.write(data, self._delay)
 
 

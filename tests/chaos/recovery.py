@@ -13,7 +13,8 @@ from tests.chaos.story import Execution, Story
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """``seconds`` from the death to the next thing that the run did, ``clear`` without the time in which there was no
-    PostgreSQL; None where its next process was hit as well, so that there is a death of its own to count from."""
+    PostgreSQL, or no supervisor with a process that had come to work; None where its next process was hit as well, so
+    that there is a death of its own to count from."""
 
     run: str
     path: str
@@ -72,7 +73,7 @@ def _recovery(story: Story, fault: Fault, execution: Execution) -> Recovery | No
     went_on = _went_on(story, execution, fault.at)
     if went_on is None:
         return None
-    out = story.away(fault.at, went_on)
+    out = story.helpless(fault.at, went_on)
     is_hit_again = any(
         later.at > fault.until
         for change in story.changes.get(execution.run, ())

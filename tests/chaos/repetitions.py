@@ -9,7 +9,7 @@ from itertools import pairwise
 from tests.chaos.evidence import Change, Violation, Written
 from tests.chaos.faults import COSTS_LEASES, DEADLY, DRAIN, FREEZE, OF_POSTGRES
 from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, SLOWEST, sleeps_of
-from tests.chaos.story import UNDO, Execution, Story
+from tests.chaos.story import CLOCK_STEP, UNDO, Execution, Story
 from tests.chaos.witness import RAISE
 from tests.processes import FAST
 
@@ -17,9 +17,6 @@ JITTER = 0.1
 """The part by which a back-off may be shorter than its policy says."""
 
 HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
-CLOCK_STEP = 0.04
-"""Seconds by which a machine may set the time of day back at once, by which the database says when something is due."""
-
 GRACE = 2 * HEARTBEAT + SLOWEST
 """Seconds after which who works on a cancelled run has heard of it and ended its step: a step and two heartbeats."""
 
@@ -214,7 +211,7 @@ def _sleeps(story: Story) -> Iterator[Violation]:
 
 def _cancels(story: Story) -> Iterator[Violation]:
     """I14: who was told that a run is cancelled may rely on that."""
-    starvation = [story.monotonic(change.at) for change in starved(story)]
+    starvation = [(story.pid_of(change), story.monotonic(change.at)) for change in starved(story)]
     for run_id, acknowledged in story.cancels.items():
         run = story.runs.get(run_id)
         if run is None or acknowledged is None:
@@ -229,8 +226,8 @@ def _cancels(story: Story) -> Iterator[Violation]:
             late = one.began - acknowledged
             if one.is_undo or late <= GRACE or run.status != "cancelled":
                 continue
-            if any(abs(at - acknowledged) < late + story.lease for at in starvation):
-                # The machine was too slow for heartbeats, which is counted.
+            if any(pid == one.pid and abs(at - acknowledged) < late + story.lease for pid, at in starvation):
+                # The machine was too slow for this process to beat, which is counted.
                 continue
             deaf = late - story.away(acknowledged, one.began)
             if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(

@@ -14,7 +14,7 @@ from django.db import connection
 from django_durable.models import Run
 from tests import processes
 from tests.app.workflows import doubling
-from tests.chaos.afterwards import ServerLog, violated
+from tests.chaos.afterwards import SILENT, ServerLog, silent, violated
 from tests.chaos.checker import told
 from tests.chaos.clockwork import Clockwork
 from tests.chaos.collecting import collect
@@ -25,8 +25,8 @@ from tests.chaos.mixture import MIXTURES
 from tests.chaos.nemesis import Nemesis, Targets
 from tests.chaos.proxy import Proxy
 from tests.chaos.released.unpacking import environment, unpack
-from tests.chaos.report import Totals
 from tests.chaos.telling import save
+from tests.chaos.totals import Totals
 from tests.chaos.watching import Watch
 from tests.processes import wait_until
 from tests.servers import Guarded, Servers
@@ -126,6 +126,7 @@ def calm_down(
     if clockwork is not None:
         wrong += clockwork.wrong()
     wrong += last_runs(list(fleet.workers))
+    wrong += unheard(fleet)
     wrong += violated()
     for client in clients:
         client.kill()
@@ -140,6 +141,16 @@ def last_runs(places: list[int]) -> list[str]:
     runs = [doubling.using(queue=queue_of(place)).enqueue(place) for place in places for _ in range(TAIL)]
     done = Run.objects.filter(pk__in=[run.id for run in runs], status="succeeded")
     return in_time("the last runs of each worker to succeed", TAIL_SECONDS, lambda: done.count() == len(runs))
+
+
+def unheard(fleet: Fleet) -> list[str]:
+    """Who is silent. Whom a busy machine has held up for a moment is heard of in the next one."""
+
+    def now() -> list[str]:
+        return list(silent({place: fleet.processes(place) for place in fleet.workers}))
+
+    late = in_time("every worker to be heard of", SILENT.total_seconds(), lambda: not now())
+    return now() if late else []
 
 
 def in_time(what: str, seconds: float, condition: Callable[[], bool]) -> list[str]:

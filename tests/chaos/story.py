@@ -6,15 +6,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TypeVar
 
-from tests.chaos.evidence import Change, EntryRow, Evidence, Fault, RunRow, Written
-from tests.chaos.faults import DEADLY, OF_POSTGRES, OUTAGES
+from tests.chaos.evidence import Began, Change, EntryRow, Evidence, Fault, RunRow, Written
+from tests.chaos.faults import DEADLY, FREEZE, LEAVES, OF_POSTGRES, OUTAGES
 from tests.chaos.programs import Step, steps_of
 from tests.chaos.witness import BEGIN, DIE, END, Line
 
 TERMINAL = ("succeeded", "failed", "cancelled")
 UNDO = "%undo"
+CLOCK_STEP = 0.04
+"""Seconds by which a machine may set the time of day back at once, by which the database says when something is due."""
+
+Span = tuple[float, float]
+"""From when to when, CLOCK_MONOTONIC."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -68,6 +74,12 @@ class Story:
                 # Who is about to die has not come to its end.
                 found[line.by].ended = None if line.moment == DIE else line.at
         return sorted(found.values(), key=lambda execution: execution.began)
+
+    @cached_property
+    def ends(self) -> dict[str, list[Line]]:
+        """How the function of a run has ended under each claim that it was called under, by the claims' tokens. More
+        than once where it was called to see what there is to undo."""
+        return _grouped((line.token, line) for line in self.evidence.lines if not line.path)
 
     @cached_property
     def by_step(self) -> dict[tuple[str, str], list[Execution]]:
@@ -157,13 +169,54 @@ class Story:
 
     def away(self, since: float, until: float) -> float:
         """How many seconds of a time nobody got an answer from PostgreSQL."""
-        covered, reached = 0.0, since
-        for begins, ends in sorted((fault.at, fault.until) for fault in self.faults if fault.kind in OUTAGES):
-            begins, ends = max(begins, reached), min(ends, until)
-            if ends > begins:
-                covered += ends - begins
-                reached = ends
-        return covered
+        return _covered(self._outages, since, until)
+
+    def helpless(self, since: float, until: float) -> float:
+        """How many seconds of a time nobody got an answer from PostgreSQL, or there was no supervisor to ask."""
+        return _covered([*self._outages, *self._deserted(since, until)], since, until)
+
+    @cached_property
+    def _outages(self) -> list[Span]:
+        return [(fault.at, fault.until) for fault in self.faults if fault.kind in OUTAGES]
+
+    def _deserted(self, since: float, until: float) -> Iterator[Span]:
+        """When no supervisor was there that had come to work: one had been killed with its processes or was draining,
+        another one frozen, and who was to take the place of the first had only begun. One that has lost a process is
+        there: to take up what that was working on is its task."""
+        reached = since
+        for begins, ends in sorted(self._supervised):
+            if begins >= until:
+                break
+            if begins > reached:
+                yield reached, begins
+            reached = max(reached, ends)
+        # Where nobody has told who came when, nothing is excused.
+        if reached < until and self._supervised:
+            yield reached, until
+
+    @cached_property
+    def _supervised(self) -> list[Span]:
+        places = _grouped((began.place, began) for began in self.evidence.began)
+        return [span for processes in places.values() for span in self._supervised_at(processes)]
+
+    def _supervised_at(self, processes: list[Began]) -> Iterator[Span]:
+        """From when to when there was a supervisor at the place of these."""
+        pids = {began.pid for began in processes}
+        goes = [
+            (fault.at, fault.until if fault.kind == FREEZE else inf)
+            for fault in self.faults
+            if fault.kind in (*LEAVES, FREEZE) and not pids.isdisjoint(fault.pids)
+        ]
+        comes = [(self.monotonic(began.at), None) for began in processes if not began.is_isolated]
+        up = inf
+        for at, back in sorted([*goes, *comes], key=lambda event: event[0]):
+            if back is None:
+                up = min(up, at)
+            elif up <= at:
+                yield up, at
+                up = back
+        if up < inf:
+            yield up, inf
 
     def _aftermath(self, fault: Fault) -> float:
         """Seconds after its end in which a fault is still felt: leases that could not be renewed lapse. And who is
@@ -173,6 +226,17 @@ class Story:
 
 def _begun(line: Line) -> Execution:
     return Execution(line.run, line.path, line.attempt, line.token, line.pid, line.by, line.at)
+
+
+def _covered(spans: Iterable[Span], since: float, until: float) -> float:
+    """How many seconds of a time lie within at least one of the spans."""
+    covered, reached = 0.0, since
+    for begins, ends in sorted(spans):
+        begins, ends = max(begins, reached), min(ends, until)
+        if ends > begins:
+            covered += ends - begins
+            reached = ends
+    return covered
 
 
 def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

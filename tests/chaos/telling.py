@@ -43,7 +43,8 @@ def history(story: Story, run: str) -> Iterator[tuple[float, str]]:
         yield story.monotonic(written.at), f"{text} seq={written.seq} xid={written.xid}"
     for line in story.evidence.lines:
         if line.run == run:
-            text = f"step: {line.path} {line.moment} {line.by} attempt {line.attempt}"
+            what = f"step: {line.path} {line.moment} {line.by}" if line.path else f"function: {line.moment}"
+            text = f"{what} attempt {line.attempt}"
             yield line.at, f"{text} in {line.pid} under {line.token}"
     for said in story.evidence.said:
         if run in said.runs.values():

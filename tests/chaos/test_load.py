@@ -7,9 +7,9 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from tests.chaos.goals import FAULTS_A_MINUTE
 from tests.chaos.later import Later
 from tests.chaos.nemesis import PER_MINUTE, plan
-from tests.chaos.report import FAULTS_A_MINUTE
 from tests.chaos.watching import Watch
 from tests.chaos.witness import BEGIN, DIE, END, append
 

@@ -5,65 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.echoing import LONG, is_over, read
 from tests.chaos.proxy import Proxy
 from tests.processes import wait_until
 
-SHORT, LONG = 0.5, 10.0
-
-
-@pytest.fixture
-def proxy(folder: Path) -> Iterator[Proxy]:
-    """Before a server that says again what it hears."""
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(folder / "echo"))
-        server.listen()
-        threading.Thread(target=echo_all, args=(server,), daemon=True).start()
-        with Proxy(folder / "echo") as proxy:
-            yield proxy
-        # Its thread waits in accept(), which a close does not end.
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def echo_all(server: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = server.accept()
-            threading.Thread(target=echo, args=(connection,), daemon=True).start()
-
-
-def echo(connection: socket.socket) -> None:
-    with connection, suppress(OSError):
-        while data := connection.recv(65536):
-            connection.sendall(data)
-
-
-@pytest.fixture
-def client(proxy: Proxy) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=LONG) as client:
-        client.sendall(b"hello")
-        assert read(client, 5) == b"hello"
-        yield client
-
-
-def read(client: socket.socket, size: int) -> bytes:
-    """So many bytes, or those that came before the end."""
-    data = b""
-    while len(data) < size and (more := client.recv(size - len(data))):
-        data += more
-    return data
-
-
-def is_over(client: socket.socket) -> bool:
-    try:
-        return client.recv(1) == b""
-    except ConnectionResetError:
-        return True
+SHORT = 0.5
 
 
 def test_large_data_come_whole(client: socket.socket) -> None:
@@ -108,12 +58,40 @@ def test_what_is_delayed_comes_later_and_in_its_order(proxy: Proxy, client: sock
     assert time.monotonic() - began >= SHORT
 
 
+def test_a_delay_tells_afterwards_how_much_it_held_up(proxy: Proxy, client: socket.socket) -> None:
+    assert proxy.delay(0.01) == 0
+    client.sendall(b"12345")
+    assert read(client, 5) == b"12345"
+    # There and back.
+    assert proxy.delay(0.02) == 10
+    assert proxy.is_slow
+    assert proxy.delay(0.0) == 0
+    assert not proxy.is_slow
+    client.sendall(b"67890")
+    assert read(client, 5) == b"67890"
+    assert proxy.delay(0.0) == 0
+
+
 def test_the_answer_that_comes_to_so_many_bytes_is_cut_off(proxy: Proxy, client: socket.socket) -> None:
-    proxy.cut_after(6)
+    cuts: list[str] = []
+    proxy.cut_after(6, lambda: cuts.append("first"))
+    client.sendall(b"12345")
+    assert read(client, 5) == b"12345"
+    assert cuts == []
+    client.sendall(b"67890")
+    assert is_over(client)
+    assert cuts == ["first"]
+
+
+def test_a_cut_to_come_gives_way_to_another_one(proxy: Proxy, client: socket.socket) -> None:
+    cuts: list[str] = []
+    proxy.cut_after(1, lambda: cuts.append("first"))
+    proxy.cut_after(6, lambda: cuts.append("second"))
     client.sendall(b"12345")
     assert read(client, 5) == b"12345"
     client.sendall(b"67890")
     assert is_over(client)
+    assert cuts == ["second"]
 
 
 def test_nobody_behind_it_is_a_connection_that_ends(folder: Path) -> None:

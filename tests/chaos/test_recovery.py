@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.checker import told
+from tests.chaos.evidence import Began
 from tests.chaos.making import EPOCH, PID, WORKER, Making
 from tests.chaos.programs import Program
 from tests.chaos.recovery import hits, percentile, recoveries
@@ -12,7 +13,7 @@ from tests.chaos.witness import DIE, END
 from tests.chaos.zombies import zombies
 
 ONE_STEP: Program = [["step", 1, 0.0]]
-HEIR, HEIRS_WORKER = 200, "worker-2"
+HEIR, HEIRS_WORKER, NEWCOMER = 200, "worker-2", 300
 
 
 def killed_in_a_step(making: Making, *, kind: str = "kill") -> str:
@@ -62,6 +63,46 @@ def test_the_time_without_a_database_is_told_apart() -> None:
     [recovery] = recoveries(told(making.evidence))
     assert recovery.seconds == pytest.approx(4, abs=0.05)
     assert recovery.clear == pytest.approx(2, abs=0.05)
+
+
+def test_the_time_without_any_supervisor_is_told_apart() -> None:
+    making = Making()
+    making.evidence.began = [
+        Began(PID, "here", EPOCH),
+        Began(HEIR, "there", EPOCH + 1),
+        Began(HEIR + 1, "there", EPOCH),
+    ]
+    making.tick(1)
+    making.hit("freeze", HEIR, HEIR + 1, seconds=1)
+    token = killed_in_a_step(making, kind="kill_group")
+    making.tick(1)
+    making.hit("freeze", HEIR, HEIR + 1, seconds=3)
+    making.tick(0.5)
+    making.hit("restart_postgres", seconds=1)
+    making.hit("drain", HEIR + 1)
+    making.tick(0.5)
+    making.evidence.began.append(Began(NEWCOMER, "here", EPOCH + making.now, is_isolated=True))
+    making.tick(0.5)
+    making.evidence.began.append(Began(NEWCOMER + 1, "here", EPOCH + making.now))
+    making.tick(0.25)
+    gone_on(making, token)
+    [recovery] = recoveries(told(making.evidence))
+    assert recovery.seconds == pytest.approx(6.75, abs=0.05)
+    assert recovery.clear == pytest.approx(1 + 0.5 + 0.25, abs=0.05)
+
+
+@pytest.mark.parametrize("began", [[Began(PID, "here", EPOCH)], []])
+@pytest.mark.parametrize("kind", ["kill", "poison"])
+def test_a_supervisor_that_lost_its_only_process_is_there(kind: str, began: list[Began]) -> None:
+    """It starts another, and calls the one that stands by: that this takes its time is what is measured."""
+    making = Making()
+    making.evidence.began = began
+    token = killed_in_a_step(making, kind=kind)
+    making.tick(3)
+    making.evidence.began.append(Began(HEIR, "here", EPOCH + making.now, is_isolated=True))
+    gone_on(making, token)
+    [recovery] = recoveries(told(making.evidence))
+    assert recovery.clear == recovery.seconds == pytest.approx(3, abs=0.05)
 
 
 def test_who_is_hit_again_is_counted_from_that() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.chaos.making import WORKER, Making
 from tests.chaos.programs import Program
 from tests.chaos.released.unpacking import CHECKOUT, VERSION, environment, unpack
 from tests.chaos.unknown import count_not_undone, ended_unknown
+from tests.chaos.witness import RETURN, witnessed
 
 OLD_WORKER, NEW_WORKER = "worker-old", WORKER
 TWO_STEPS: Program = [["step", 1, 0.0], ["step", 2, 0.0]]
@@ -43,6 +45,22 @@ from django_durable.worker import process
 from django_durable.workflows.registry import workflows
 tables = [model._meta.db_table for model in apps.get_app_config("app").get_models()]
 print(json.dumps([django_durable.__file__, process.__file__, sorted(workflows()), settings.DURABLE["VERSION"], tables]))
+"""
+
+
+END = """
+import django
+from uuid import UUID
+django.setup()
+from django_durable.core.context import Context
+from django_durable.core.flow import Flow, RunInfo
+from django_durable.core.journal import MemoryJournal
+from django_durable.core.lease import Lease
+from django_durable import get_workflow
+run, token = UUID(int=1), UUID(int=2)
+journal = MemoryJournal()
+flow = Flow(RunInfo(run, "chaos.plain"), journal, Lease(run, token, 1e9))
+get_workflow("chaos.plain").fn(Context(flow, None), "odd", [])
 """
 
 
@@ -74,6 +92,13 @@ def test_a_command_of_it_does_although_the_checkout_is_first_on_its_path(release
     assert here.returncode == 0, here.stderr
     unknown = look("tests/manage.py", "durable_replay", "--help", env=environment(released))
     assert "Unknown command: 'durable_replay'" in unknown.stderr
+
+
+def test_in_a_process_of_it_the_function_of_a_run_says_how_it_ends(released: Path, tmp_path: Path) -> None:
+    done = look("-c", END, env={**environment(released), "DURABLE_TEST_FOLDER": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    [line] = witnessed(tmp_path / "witness")
+    assert (line.run, line.token, line.path, line.moment) == (str(UUID(int=1)), str(UUID(int=2)), "", RETURN)
 
 
 def test_who_has_loaded_this_checkout_before_is_refused(released: Path) -> None:

@@ -185,6 +185,16 @@ def test_a_repetition_by_who_was_there_before_the_commit(making: Making, kind: s
     assert found(making) == [("repeated", run)] * expected
 
 
+def test_an_execution_under_what_is_no_claim(making: Making) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded")
+    # It explains that it was executed again, and not by whom.
+    making.hit("kill", PID)
+    making.execute(run, "step0", "token-of-nobody", 2, writes=False)
+    assert found(making) == [("repeated", run)]
+
+
 def test_a_witness_line_that_is_there_twice(making: Making) -> None:
     run = making.run("odd", ONE_STEP)
     twice = [line for line in making.evidence.lines if line.run == run]
@@ -297,17 +307,20 @@ def test_a_step_that_began_after_the_cancellation(
     assert found(making) == [("cancel", run)] * expected
 
 
-@pytest.mark.parametrize(("lapsed", "expected"), [(True, []), (False, ["cancel"])])
-def test_a_machine_that_is_too_slow_for_heartbeats_hears_of_a_cancellation_late(
-    making: Making, lapsed: bool, expected: list[str]
+@pytest.mark.parametrize(
+    ("lapsed", "pid", "expected"), [(True, PID, []), (False, PID, ["cancel"]), (True, PID + 1, ["cancel"])]
+)
+def test_a_process_that_is_too_slow_for_its_heartbeats_hears_of_a_cancellation_late(
+    making: Making, lapsed: bool, pid: int, expected: list[str]
 ) -> None:
+    """What shows that it is: a lease of it that lapsed by itself."""
     other, lease = begun(making)
     making.enqueue("late")
     token = making.claim("run-late")
     making.cancel("late")
     making.tick(GRACE + 1)
     making.lose(other, lease, lapsed=lapsed)
-    making.execute("run-late", "undoable0", token, 2, ends=False)
+    making.execute("run-late", "undoable0", token, 2, ends=False, pid=pid)
     making.leave("run-late", token, "late", [["undoable", 1]], "cancelled")
     assert [rule for rule, run in found(making) if run == "run-late"] == expected
 

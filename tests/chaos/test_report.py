@@ -1,100 +1,21 @@
-"""Which goals a run of chaos has missed, and what its last line says."""
+"""What the table and the last line say of a run of chaos."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
+from tests.chaos.checker import told
 from tests.chaos.evidence import Violation
+from tests.chaos.goals import HANDOVERS_A_MINUTE, Missed
 from tests.chaos.handovers import TO_NEW, TO_OLD
-from tests.chaos.recovery import Recovery
-from tests.chaos.report import (
-    FAULTS_A_MINUTE,
-    HANDOVERS_A_MINUTE,
-    HITS_A_MINUTE,
-    RUNS_A_MINUTE,
-    Totals,
-    Verdict,
-    as_data,
-    missed,
-    table,
-    verdict,
-)
-
-
-@pytest.fixture
-def totals() -> Totals:
-    """Half a minute that was just good enough."""
-    totals = Totals("seed", seconds=30.0, start=1.0, acknowledged=RUNS_A_MINUTE // 2, contested=1)
-    totals.faults = Counter(kill=FAULTS_A_MINUTE // 2)
-    totals.hits = Counter(kill=HITS_A_MINUTE // 2)
-    totals.recoveries = [Recovery("run", "step0", 4.0, 4.0)]
-    return totals
-
-
-def test_what_is_good_enough(totals: Totals) -> None:
-    assert list(missed(totals)) == []
-
-
-def spoil(name: str, value: object) -> Callable[[Totals], None]:
-    return lambda totals: setattr(totals, name, value)
-
-
-@pytest.mark.parametrize(
-    ("spoils", "words"),
-    [
-        (spoil("acknowledged", RUNS_A_MINUTE // 2 - 1), "acknowledged runs in 0.5 minutes"),
-        (spoil("faults", Counter(kill=FAULTS_A_MINUTE // 2 - 1)), "29 faults in 0.5 minutes"),
-        (spoil("hits", Counter(kill=HITS_A_MINUTE // 2 - 1)), "9 faults that hit a running step"),
-        (spoil("contested", 0), "beside an heir"),
-        (spoil("recoveries", [Recovery("run", "step0", 5.0, 5.0)]), "recovery took 5.00 s"),
-        (spoil("violations", [Violation("lost", "tag", "is gone")]), "1 lost"),
-    ],
-)
-def test_each_goal_that_is_missed_is_told(totals: Totals, spoils: Callable[[Totals], None], words: str) -> None:
-    spoils(totals)
-    [goal] = missed(totals)
-    assert words in goal
-
-
-def test_only_what_is_wrong_is_the_last_word(totals: Totals) -> None:
-    assert verdict(totals) is Verdict.HOLDS
-    totals.acknowledged -= 1
-    assert verdict(totals) is Verdict.MISSED
-    totals.violations = [Violation("lost", "tag", "is gone")]
-    assert verdict(totals) is Verdict.WRONG
-
-
-def test_a_slow_start_allows_for_a_slow_recovery(totals: Totals) -> None:
-    totals.recoveries = [Recovery("run", "step0", 6.0, 6.0)]
-    totals.start = 2.0
-    assert list(missed(totals)) == []
-
-
-def test_who_was_hit_again_is_seen_and_not_counted(totals: Totals) -> None:
-    totals.recoveries.append(Recovery("run", "step0", 60.0, None))
-    assert list(missed(totals)) == []
-    assert as_data(totals)["recovery"]["max"] == 60.0
-
-
-@pytest.mark.parametrize("direction", [TO_NEW, TO_OLD])
-def test_two_releases_have_to_hand_runs_over_in_both_directions(totals: Totals, direction: str) -> None:
-    totals.handovers = Counter({TO_NEW: HANDOVERS_A_MINUTE // 2, TO_OLD: HANDOVERS_A_MINUTE // 2})
-    totals.old = 1
-    assert list(missed(totals)) == []
-    totals.handovers[direction] -= 1
-    [goal] = missed(totals)
-    assert f"from {direction} code" in goal
-    assert f"9 from {direction} code" in table(totals)
-
-
-def test_where_there_is_one_release_nothing_is_handed_over(totals: Totals) -> None:
-    assert not totals.handovers
-    assert list(missed(totals)) == []
-    assert "code" not in table(totals)
+from tests.chaos.making import Making
+from tests.chaos.planting import ONE_STEP, begun, recovered
+from tests.chaos.report import as_data, table
+from tests.chaos.totals import Totals
+from tests.chaos.tries import Earlier
 
 
 def test_the_last_line_sorts_what_is_wrong(totals: Totals) -> None:
@@ -104,3 +25,81 @@ def test_the_last_line_sorts_what_is_wrong(totals: Totals) -> None:
     assert (data["lost"], data["stale_writes"], data["unexplained_repetitions"], data["unfinished"]) == (2, 2, 2, 1)
     assert data["violations"] == len(rules)
     assert all(f"{rule}: text [run]" in table(totals) for rule in rules)
+
+
+def test_the_last_line_says_which_goals_were_missed(totals: Totals) -> None:
+    assert as_data(totals)["missed"] == []
+    totals.contested = 0
+    assert as_data(totals)["missed"] == [{"goal": "zombies_beside_an_heir", "figure": 0, "wanted": 1}]
+
+
+def test_the_last_line_says_what_was_tried_before(totals: Totals) -> None:
+    data = as_data(totals)
+    assert (data["tries"], data["missed_before"]) == (1, [])
+    slow = Missed("recovery", 5.13, 4.5, "recovery took 5.13 s")
+    few = Missed("acknowledged", 900, 1_000, "too few")
+    data = json.loads(json.dumps(as_data(totals, [Earlier("seed", (slow, few)), Earlier("seed.1", (few,))])))
+    assert data["tries"] == 3
+    first, second = data["missed_before"]
+    assert (first["seed"], second["seed"]) == ("seed", "seed.1")
+    assert first["missed"][0] == {"goal": "recovery", "figure": 5.13, "wanted": 4.5}
+    assert first["missed"][1:] == second["missed"] == [{"goal": "acknowledged", "figure": 900, "wanted": 1_000}]
+
+
+# --- recovery --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_within", "beyond"), [((4.5, 1.0), True, 0), ((4.6, 4.7, 1.0), False, 2), ((), False, 0)]
+)
+def test_recovery_stands_beside_what_is_wanted_whatever_is_allowed(
+    totals: Totals, seconds: tuple[float, ...], is_within: bool, beyond: int
+) -> None:
+    totals.rounds = [recovered(*seconds, start=2.0)]
+    said = as_data(totals)["recovery"]
+    assert (said["wanted"], said["allowed"], said["start"]) == (4.5, [6.5, 6.5], [2.0, 2.0])
+    assert (said["clear"], said["within_wanted"], said["beyond_wanted"]) == (len(seconds), is_within, beyond)
+    assert f"4.5 s wanted, and {beyond} took longer; 6.5 s allowed" in table(totals)
+
+
+def test_who_was_hit_again_is_seen_beside_those_that_were_not(totals: Totals) -> None:
+    totals.rounds = [recovered(*[4.0] * 3, again=1)]
+    said = as_data(totals)["recovery"]
+    assert (said["max"], said["clear_p99"], said["clear"]) == (60.0, 4.0, 3)
+    assert (said["hit_again"], said["hit_again_part"]) == (1, 0.25)
+    assert "1 were hit again" in table(totals)
+
+
+def test_what_rounds_allow_is_told_from_the_least_to_the_most(totals: Totals) -> None:
+    totals.rounds = [recovered(5.0, start=2.0), recovered(5.0, 4.0, start=1.0)]
+    said = as_data(totals)["recovery"]
+    assert (said["allowed"], said["start"], said["beyond_allowed"]) == ([4.5, 6.5], [1.0, 2.0], 1)
+    assert "4.5 to 6.5 s allowed where a start takes 1.0 to 2.0 s, and 1 took longer than" in table(totals)
+
+
+# --- two releases ----------------------------------------------------------------------------
+
+
+def test_handovers_are_told_where_there_are_two_releases(totals: Totals) -> None:
+    assert "code" not in table(totals)
+    totals.handovers = Counter({TO_NEW: HANDOVERS_A_MINUTE, TO_OLD: 3})
+    totals.old = 1
+    assert f"3 from {TO_OLD} code" in table(totals)
+    assert as_data(totals)["handovers"] == {TO_NEW: HANDOVERS_A_MINUTE, TO_OLD: 3}
+
+
+# --- sums ------------------------------------------------------------------------------------
+
+
+def test_claims_are_counted_beside_the_leases_that_lapsed_by_themselves(making: Making) -> None:
+    run, token = begun(making)
+    making.lose(run, token, lapsed=True)
+    making.leave(run, making.claim(run), "odd", ONE_STEP, "succeeded", claims=2)
+    totals = Totals("seed")
+    totals.add(told(making.evidence), 30.0, 1.0)
+    # The fixture has claimed three runs.
+    assert (totals.claims, totals.starved) == (5, 1)
+    assert [one.start for one in totals.rounds] == [1.0]
+    data = as_data(totals)
+    assert (data["claims"], data["starved"]) == (5, 1)
+    assert "1 of 5 leases lapsed without a fault" in table(totals)

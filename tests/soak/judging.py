@@ -79,10 +79,16 @@ class Verdict:
 
 
 def judge(samples: Sequence[Sample], warm_up: float, by: Mapping[Kind, Rule]) -> list[Verdict]:
-    """One verdict for each measure that has a rule. Raises ValueError where one was not read in one of the quarters."""
+    """One verdict for each measure that has a rule; of a kind that was never read there is none (`unjudged`). Raises
+    ValueError where one was not read in one of the quarters."""
     measured = [sample for sample in samples if sample.at >= warm_up]
     found = {measure for sample in measured for measure in sample.values if measure.kind in by}
     return [_judge(measured, measure, by[measure.kind]) for measure in sorted(found, key=str)]
+
+
+def unjudged(verdicts: Iterable[Verdict], by: Mapping[Kind, Rule]) -> list[Kind]:
+    """What has a rule and no verdict, as nothing of it was read: nobody can say that it has not grown."""
+    return sorted(by.keys() - {verdict.measure.kind for verdict in verdicts})
 
 
 Point = tuple[float, float]

@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from tests.soak.databases import RUNS
-from tests.soak.judging import Verdict, judge, rules
+from tests.soak.judging import Verdict, judge, rules, unjudged
 from tests.soak.load import Said
 from tests.soak.measures import Kind, Measure, Sample
 from tests.soak.plan import Plan
@@ -60,6 +60,8 @@ def missed(result: Result) -> Iterator[str]:
     yield from result.wrong
     if len(result.samples) < result.plan.samples:
         yield f"{len(result.samples)} samples of {result.plan.samples}"
+    elif kinds := unjudged(result.verdicts, rules(result.rate)):
+        yield f"never read: {', '.join(kinds)}"
     if result.said.stumbled:
         yield result.said.stumbled
     if result.said.late > LATE_MOST:

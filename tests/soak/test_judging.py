@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from tests.soak.judging import EXTENSION, MORE, PAGE, SMALL_TABLE, SPLITS, Verdict, judge, peaks, rules
+from tests.soak.judging import EXTENSION, MORE, PAGE, SMALL_TABLE, SPLITS, Verdict, judge, peaks, rules, unjudged
 from tests.soak.measures import Kind, Measure, Sample
 
 WARM_UP, MEASURED, INTERVAL = 900.0, 2700.0, 10.0
@@ -97,6 +97,14 @@ def test_what_is_read_no_more_is_no_verdict() -> None:
     samples = [Sample(float(at), {Measure(Kind.RSS, "worker 1"): 1.0} if at < 50 else {}) for at in range(100)]
     with pytest.raises(ValueError, match="worker 1: rss was not read"):
         judge(samples, 0, rules(RATE))
+
+
+def test_a_kind_of_which_nothing_is_read_is_told() -> None:
+    of_all = [(Measure(kind, "it"), growing(1.0, 0)) for kind in Kind]
+    of_others = [(measure, course) for measure, course in of_all if measure.kind not in (Kind.P99, Kind.TABLE)]
+    assert unjudged(judged(*of_all), rules(RATE)) == []
+    assert unjudged(judged(*of_others), rules(RATE)) == [Kind.P99, Kind.TABLE]
+    assert unjudged([], rules(RATE)) == sorted(rules(RATE))
 
 
 # --- rows that a vacuum takes away -----------------------------------------------------------

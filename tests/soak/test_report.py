@@ -10,17 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.soak.databases import RUNS
+from tests.soak.judging import rules
 from tests.soak.load import Said
 from tests.soak.measures import Kind, Measure, Sample
 from tests.soak.plan import Plan
 from tests.soak.report import LATE_MOST, Result, as_data, missed, table, write_csv
 
 FINISHED, RSS = Measure(Kind.FINISHED, RUNS), Measure(Kind.RSS, "worker 1")
+OTHERS = {Measure(kind, "all"): 1_000.0 for kind in Kind if kind not in (Kind.FINISHED, Kind.RSS)}
+"""What a soak reads besides, and as it should be: no more at the end than at the beginning."""
 
 
 def samples(plan: Plan, rate: float = 70.0, memory: Callable[[float], float] = lambda at: 90e6) -> list[Sample]:
     moments = [plan.interval * number for number in range(1, plan.samples + 1)]
-    return [Sample(at, {FINISHED: rate, RSS: memory(at)}) for at in moments]
+    return [Sample(at, {FINISHED: rate, RSS: memory(at), **OTHERS}) for at in moments]
 
 
 @pytest.fixture
@@ -36,9 +39,9 @@ def test_what_is_good_enough(result: Result) -> None:
     assert list(missed(result)) == []
     data = json.loads(json.dumps(as_data(result)))
     assert (data["ok"], data["capacity"], data["rate"], data["finished_rate"]) == (True, 100.0, 70.0, 70.0)
-    assert data["series"] == {
-        "worker 1: rss": {"first": 90e6, "last": 90e6, "growth": 0.0, "allowed": 99e6, "flat": True}
-    }
+    assert {name.partition(": ")[2] for name in data["series"]} == set(rules(result.rate))
+    memory = {"first": 90e6, "last": 90e6, "growth": 0.0, "allowed": 99e6, "flat": True}
+    assert data["series"]["worker 1: rss"] == memory
     assert "flat  worker 1: rss" in table(result)
 
 
@@ -67,6 +70,20 @@ def leaking(result: Result) -> None:
     result.judge()
 
 
+def half_read(result: Result) -> None:
+    """As nobody looked at PostgreSQL's sessions, and no run came to its end."""
+    unread = {Kind.CONNECTIONS, Kind.P50, Kind.P99}
+    result.samples = [
+        Sample(one.at, {measure: value for measure, value in one.values.items() if measure.kind not in unread})
+        for one in result.samples
+    ]
+    result.judge()
+
+
+def never_judged(result: Result) -> None:
+    result.verdicts = []
+
+
 def short(result: Result) -> None:
     del result.samples[-1]
     result.verdicts = []
@@ -83,6 +100,8 @@ def short(result: Result) -> None:
         (failing, "1 runs failed"),
         (violated, "1 violation found"),
         (leaking, "worker 1: rss has grown: "),
+        (half_read, "never read: connections, latency p50, latency p99"),
+        (never_judged, "never read: connections, dead rows, file descriptors"),
         (short, "359 samples of 360"),
     ],
 )
@@ -102,7 +121,8 @@ def test_the_warm_up_is_no_part_of_the_rate(result: Result) -> None:
 
 
 def test_every_sample_is_a_line(result: Result, tmp_path: Path) -> None:
-    write_csv(result.samples, file := tmp_path / "soak.csv")
+    two = [Sample(one.at, {FINISHED: one.values[FINISHED], RSS: one.values[RSS]}) for one in result.samples]
+    write_csv(two, file := tmp_path / "soak.csv")
     with file.open(newline="") as lines:
         head, first, *others = csv.reader(lines)
     assert head == ["seconds", "runs: finished a second", "worker 1: rss"]
