@@ -121,8 +121,9 @@ def test_one_of_several_waits_is_enough_to_wake_a_run_and_to_have_woken_it(call:
     assert found == {"run": str(run.pk), "problem": "waiting although its event has come"}
 
 
-def test_a_run_that_waits_for_its_next_attempt_needs_no_entry(call: Call) -> None:
-    a_run(age=HOUR, status="waiting", waiting_on="retry:run", wake_at=timezone.now() + HOUR)
+@pytest.mark.parametrize("waiting_on", ["retry:", "retry:run"], ids=["now", "0.1.0"])
+def test_a_run_that_waits_for_its_next_attempt_needs_no_entry(call: Call, waiting_on: str) -> None:
+    a_run(age=HOUR, status="waiting", waiting_on=waiting_on, wake_at=timezone.now() + HOUR)
     assert call("durable_check").failed is None
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django_durable.core.journal.states import Kind, Status
+from django_durable.core.journal.states import Kind, PayloadKind, Status
 from django_durable.core.payloads.codec import decode
 from django_durable.models import Fire, JournalEntry, Payload, Run
 from tests.app.models import Counter
@@ -40,6 +40,22 @@ class Facts:
     @cached_property
     def entries(self) -> list[JournalEntry]:
         return list(JournalEntry.objects.filter(run_id__gt=self.began).order_by("run_id", "seq"))
+
+    @cached_property
+    def payloads(self) -> dict[tuple[UUID, str], str]:
+        """How runs ended, by run and kind; as stored."""
+        ended = Payload.objects.filter(run_id__gt=self.began, kind__in=(PayloadKind.OUTPUT, PayloadKind.ERROR))
+        return {(run_id, kind): data for run_id, kind, data in ended.values_list("run_id", "kind", "data")}
+
+    @cached_property
+    def fires(self) -> list[tuple[UUID | None, str]]:
+        """The run and the outcome of each instant of a schedule that was due."""
+        return list(Fire.objects.values_list("run_id", "outcome"))
+
+    @cached_property
+    def counters(self) -> dict[str, int]:
+        """What atomic steps have written, by name."""
+        return dict(Counter.objects.values_list("name", "value"))
 
     @cached_property
     def roots(self) -> list[Run]:
@@ -79,10 +95,8 @@ def one_run(facts: Facts) -> Iterator[str]:
         yield f"{count} runs were started, where {least} to 1 were to be"
     if lost := acknowledged - {run.pk for run in facts.roots}:
         yield f"lost: {lost}"
-    if scenario.is_scheduled:
-        fires = list(Fire.objects.values_list("run_id", "outcome"))
-        if [run_id for run_id, _ in fires] != [run.pk for run in facts.roots]:
-            yield f"the due instant has fired as {fires}"
+    if scenario.is_scheduled and [run_id for run_id, _ in facts.fires] != [run.pk for run in facts.roots]:
+        yield f"the due instant has fired as {facts.fires}"
 
 
 def ended_as_told(facts: Facts) -> Iterator[str]:
@@ -91,7 +105,7 @@ def ended_as_told(facts: Facts) -> Iterator[str]:
     for run in facts.roots:
         expected = Status.CANCELLED if run.pk in cancelled else facts.scenario.ends_as
         if run.status != expected:
-            error = Payload.objects.filter(run_id=run.pk, kind="error").values_list("data", flat=True).first()
+            error = facts.payloads.get((run.pk, PayloadKind.ERROR))
             yield f"{run.status} ({run.block_reason or error}), and not {expected}"
         if expected == Status.CANCELLED:
             continue
@@ -102,7 +116,7 @@ def ended_as_told(facts: Facts) -> Iterator[str]:
 
 
 def _result(facts: Facts, run: Run) -> Iterator[str]:
-    stored = Payload.objects.filter(run_id=run.pk, kind="output").values_list("data", flat=True).first()
+    stored = facts.payloads.get((run.pk, PayloadKind.OUTPUT))
     result, expected = None if stored is None else decode(stored), facts.scenario.result(facts.values())
     if result != expected:
         yield f"the result is {result!r}, and the journal makes {expected!r}"
@@ -158,7 +172,7 @@ def atomic_once(facts: Facts) -> Iterator[str]:
     """What an atomic step has written stands as often as the step is journaled."""
     for path, name in facts.scenario.effects.items():
         journaled = sum(entry.path == path and entry.status == "succeeded" for entry in facts.entries)
-        stands = Counter.objects.get(name=name).value
+        stands = facts.counters[name]
         if stands != journaled:
             yield f"{path!r} is journaled {journaled} times, and its writes stand {stands} times"
 

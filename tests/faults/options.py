@@ -24,6 +24,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="also what is the same as at the point after it")
     parser.add_argument("--lanes", type=int, help="side by side, for each backend (default 3, and 1 on SQLite)")
     parser.add_argument("--blind", action="store_true", help="without the tests that plant faults in the engine")
-    parser.add_argument("--write-floor", action="store_true", help="take the points of this run for the least ones")
+    parser.add_argument("--write-floor", action="store_true", help="record where this run has more points than ever")
+    parser.add_argument("--lower", action="store_true", help="with --write-floor: also where it has fewer")
     parser.add_argument("--totals", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.lower and not options.write_floor:
+        parser.error("--lower is for --write-floor")
+    return options

@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.utils import timezone
 
-from tests.faults.enumerating import enumerated
+from django_durable.models import JournalEntry, Run
+from tests.faults.cases import Case
 from tests.faults.kinds import Action
 from tests.faults.lane import Lane, nothing
+from tests.faults.plants import (
+    forget_the_claim,
+    found,
+    ignore_cancellations,
+    journal_first,
+    lose_hints,
+    open_the_fence,
+    swallow_a_lost_session,
+    trust_the_commit,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-Problems = dict[str, list[str]]
-"""What is wrong, by the label of the point."""
-
-
-def found(folder: Path, plant: Callable[[], None], scenario: str, action: Action) -> Problems:
-    """What the enumeration reports."""
-    with Lane(folder, plant) as lane:
-        reports = list(enumerated(lane, scenario, [action]))
-    assert len(reports) > 20
-    problems: Problems = defaultdict(list)
-    for report in reports:
-        if report.problems:
-            problems[report.label or "untouched"] += report.problems
-    return dict(problems)
 
 
 def test_nothing_is_found_where_nothing_is_planted(folder: Path) -> None:
     assert found(folder, nothing, "plain", Action.STALL) == {}
-
-
-def open_the_fence() -> None:
-    """Whoever writes for a run may: its token is not compared, and what is written is written under it."""
-    from django_durable.store.sql import commits, leases
-
-    ours, fence = leases.ours, commits.fence
-
-    def anybodys(d: Any) -> str:
-        statement = ours(d)
-        assert "r.lease_token = i.token AND" in statement
-        return statement.replace("r.lease_token = i.token AND", "")
-
-    commits.ours = anybodys  # type: ignore[attr-defined]
-    leases.ours = anybodys
-    commits.fence = lambda d: fence(d).replace("r.lease_token AS token", "i.token AS token")
 
 
 def test_a_fence_that_lets_everybody_pass_is_found(folder: Path) -> None:
@@ -58,49 +33,10 @@ def test_a_fence_that_lets_everybody_pass_is_found(folder: Path) -> None:
     assert any("rows of runs that were over have changed" in said for told in problems.values() for said in told)
 
 
-def lose_hints() -> None:
-    """Nothing looks for runs that no list tells of."""
-    from django_durable.worker.claimer import Claimer
-    from django_durable.worker.loops.refill import Refill
-    from django_durable.worker.loops.sweep import Sweep
-
-    def nobody(*_: object) -> int:
-        return 0
-
-    for owner, verb in ((Claimer, "_look"), (Refill, "tick"), (Sweep, "tick")):
-        setattr(owner, verb, nobody)
-
-
 def test_a_hint_that_nobody_makes_up_for_is_found(folder: Path) -> None:
     problems = found(folder, lose_hints, "handed-back", Action.DIE)
     assert "untouched" not in problems
     assert any(said.startswith("not finished") for said in problems["redis RPUSH"])
-
-
-def journal_first() -> None:
-    """A step is in the journal before its body begins."""
-    from django_durable.core.payloads.codec import encode
-    from django_durable.models import JournalEntry
-
-    driver: Any = import_module("django_durable.executor.sync_driver")
-    call = driver.call_step
-
-    def journaled(flow: Any, perform: Any) -> Any:
-        JournalEntry.objects.create(
-            run_id=flow.run.run_id,
-            path=perform.path,
-            seq=flow.journal.size + 1,
-            kind="step",
-            status="succeeded",
-            attempts=1,
-            value=encode(None),
-            started_at=timezone.now(),
-            finished_at=timezone.now(),
-            token=flow.lease.token,
-        )
-        return call(flow, perform)
-
-    driver.call_step = journaled
 
 
 def test_a_step_that_is_journaled_before_it_has_run_is_found(folder: Path) -> None:
@@ -110,13 +46,38 @@ def test_a_step_that_is_journaled_before_it_has_run_is_found(folder: Path) -> No
     assert any("nobody has seen that" in said for told in problems.values() for said in told)
 
 
-def forget_the_claim() -> None:
-    """Whatever an atomic step's commit has come to, an error after it is taken for the step's."""
-    from django_durable.executor import atomic
-
-    atomic._was_committed = lambda db, flow, path: False
-
-
 def test_an_atomic_step_that_is_done_twice_is_found(folder: Path) -> None:
     problems = found(folder, forget_the_claim, "atomic", Action.AFTER)
     assert any("its writes stand 2 times" in said for said in problems["COMMIT of Django's"])
+
+
+def test_an_atomic_step_that_is_taken_for_done_before_its_commit_is_found(folder: Path) -> None:
+    problems = found(folder, trust_the_commit, "atomic", Action.BEFORE)
+    assert list(problems) == ["COMMIT of Django's"]
+    assert any(said.startswith("journaled are ['one', 'two'], and not") for said in problems["COMMIT of Django's"])
+
+
+def test_an_acknowledged_start_whose_session_was_lost_is_found(folder: Path) -> None:
+    problems = found(folder, swallow_a_lost_session, "handed-back", Action.TERMINATE)
+    [(label, told)] = problems.items()
+    assert "INSERT INTO django_durable_run" in label
+    assert any(said.startswith("lost: ") for said in told)
+
+
+def test_a_cancellation_that_is_ignored_is_found(folder: Path) -> None:
+    # There are few points from the cancellation to the end, and at half of them to die is to die at the next one.
+    problems = found(folder, ignore_cancellations, "plain-cancelled", Action.DIE, least=5)
+    assert "succeeded (None), and not cancelled" in problems["untouched"]
+    assert "'three' began after the cancellation" in problems["untouched"]
+
+
+def test_an_impossible_row_is_told_of_the_case_that_left_it(folder: Path) -> None:
+    with Lane(folder) as lane:
+        first, second, third = (lane.run(Case("handed-back")) for _ in range(3))
+        runs = Run.objects.order_by("pk").values_list("pk", flat=True)
+        spoiled = runs[1]
+        JournalEntry.objects.filter(run_id=spoiled).update(seq=1)
+        lane.inspect()
+    assert second.problems == [f"I6: journal number 1 stands 3 times (run {spoiled})"]
+    assert first.problems == third.problems == []
+    assert not runs.exists()

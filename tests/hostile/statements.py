@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,3 +26,20 @@ def statements_with(marker: str) -> Iterator[tuple[Seen, Seen]]:
 
     with connection.execute_wrapper(look):
         yield written, given
+
+
+@contextmanager
+def values_given() -> Iterator[list[Any]]:
+    """What statements are given as values, each by itself."""
+    values: list[Any] = []
+
+    def look(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        values.extend(one for row in (params if many else [params]) for one in _each(row))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(look):
+        yield values
+
+
+def _each(params: Any) -> Iterable[Any]:
+    return params.values() if isinstance(params, Mapping) else params or ()

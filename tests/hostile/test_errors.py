@@ -1,6 +1,6 @@
 """Exceptions of any kind, raised anywhere: the run ends and says why, and its worker works on.
 
-In this process at some places; `test_worker.py` goes through all of them, with some.
+In this process at some places; `test_worker.py` goes through all of them, with some, and through two with all texts.
 """
 
 from __future__ import annotations

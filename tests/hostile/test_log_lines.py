@@ -28,6 +28,19 @@ def unfit(text: str) -> list[str]:
     return sorted({repr(letter) for letter in text if not letter.isprintable() and letter != "\n"})
 
 
+@pytest.mark.parametrize("letter", ["\r", "\x1b", "\x9b", "\u2028", "\u202e", "\x00"], ids=ascii)
+def test_a_letter_that_breaks_a_line_is_seen(letter: str) -> None:
+    assert unfit("well\nand well") == []
+    assert unfit(f"well{letter}\nand well") == [repr(letter)]
+
+
+def test_a_record_of_the_engine_that_is_two_lines_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+    for name, text in (("django_durable.client", "well"), ("django_durable.client", LINE), ("django.request", LINE)):
+        logging.getLogger(name).error(text)
+    [(name, found)] = wrong_records(caplog)
+    assert (name, set(found)) == ("django_durable.client", set(map(repr, "\r\x00\x1b\x9b\u2028")))
+
+
 @durable_workflow(name="hostile.undoing", step_retry=Retry(max_attempts=1), retry=Retry(max_attempts=1))
 def undoing(ctx: Context, text: str) -> None:
     def refuse(_value: object = None) -> None:
@@ -75,17 +88,47 @@ def test_nor_does_one_that_was_typed_into_a_form(admin_client: Client, caplog: p
 def test_nor_does_a_schedule_that_cannot_fire(caplog: pytest.LogCaptureFixture) -> None:
     """Its problem is an error's text, or quotes what was given; its name was typed."""
     caplog.set_level(logging.DEBUG, "django_durable")
+    fail_to_fire(LINE)
+    assert "stopped: " in caplog.text and FORGED in caplog.text
+    assert wrong_records(caplog) == []
+
+
+@pytest.mark.django_db
+def test_what_a_schedule_cannot_fire_for_is_not_told_where_values_are_redacted(
+    caplog: pytest.LogCaptureFixture, settings: Any
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "REDACT": "tests.hostile.app.secrets.redact"}
+    caplog.set_level(logging.DEBUG, "django_durable")
+    fail_to_fire("hourly", FORGED)
+    assert "stopped" in caplog.text and FORGED not in caplog.text
+
+
+@pytest.mark.django_db
+def test_nor_what_one_in_code_cannot_fire_for(caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    class Raises(dict[str, Any]):
+        def __bool__(self) -> bool:
+            raise ValueError(FORGED)
+
+    caplog.set_level(logging.DEBUG, "django_durable")
+    code_of(make_workflow(Cron("@daily", name="plain", input=Raises()))).tick()
+    assert "cannot fire: ValueError" in caplog.text and FORGED in caplog.text
+    caplog.clear()
+    settings.DURABLE = {**settings.DURABLE, "REDACT": "tests.hostile.app.secrets.redact"}
+    code_of(make_workflow(Cron("@daily", name="redacted", input=Raises()))).tick()
+    assert "schedule=redacted" in caplog.text and FORGED not in caplog.text
+
+
+def fail_to_fire(name: str, told: str = LINE) -> None:
+    """A schedule of this name comes due, and its key refuses with what is ``told``."""
 
     def refuse(**_input: Any) -> str:
-        raise ValueError(LINE)
+        raise ValueError(told)
 
     just_before_noon()
-    make_schedule(workflow="hostile.keyed", name=LINE, next_fire_at=NOON)
+    make_schedule(workflow="hostile.keyed", name=name, next_fire_at=NOON)
     loop = fire_loop(make_workflow(name="hostile.keyed", max_concurrency=1, concurrency_key=refuse))
     move_to(NOON + timedelta(seconds=1))
     loop.tick()
-    assert "stopped: " in caplog.text
-    assert wrong_records(caplog) == []
 
 
 @pytest.mark.django_db

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,12 +22,12 @@ from django_durable import (
     release_queue,
     release_workflow,
 )
-from django_durable.exceptions import DurableError
+from django_durable.exceptions import DurableError, RunNotFound, UnknownWorkflow
 from django_durable.models import Audit, Event, Hold, Run, Tag
 from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling
 from tests.hostile.app.workflows import NAMING, NO_NAMES, name_of, naming
-from tests.hostile.corpus import TEXTS
+from tests.hostile.corpus import PAYLOADS_ONLY, TEXTS
 from tests.hostile.ends import all_undefined, start_all, statuses_of, the_next_ones_are_well
 from tests.hostile.rude import Rude
 from tests.invariants import violated
@@ -139,24 +140,74 @@ def test_what_is_declared_badly_is_refused_where_it_is_declared(door: str) -> No
     assert {what for what in ("empty", "object", "bytes", "list") if answers[what] is None} == set()
 
 
-LOOKING: dict[str, Callable[[Any], Any]] = {
-    "run": get_run,
-    "workflow": lambda name: enqueue(name, number=1),
-    "held workflow": hold_workflow,
+UNKNOWN: dict[str, tuple[Callable[[str], Any], type[DurableError]]] = {
+    "run": (get_run, RunNotFound),
+    "workflow": (lambda name: enqueue(name, number=1), UnknownWorkflow),
+    "held workflow": (hold_workflow, UnknownWorkflow),
+}
+"""What has to be there."""
+LOOKING: dict[str, Callable[[str], Any]] = {
     "released workflow": release_workflow,
     "released queue": release_queue,
     "runs of a tag": lambda name: list(Run.objects.tagged(name)),
     "runs of a workflow": lambda name: list(Run.objects.for_workflow(name)),
     "step to fork from": lambda name: fork_runs([doubling.enqueue(1)], name),
 }
+"""What may be missing."""
+
+
+@contextmanager
+def others_called(name: str) -> Iterator[None]:
+    """What has another name is neither found nor changed meanwhile."""
+    other = doubling.using(tags=[name]).enqueue(1)
+    before = Run.objects.values().get(pk=other.id)
+    hold_queue(name)
+    hold_workflow(doubling)
+    yield
+    assert set(Hold.objects.values_list("kind", "name")) == {(Hold.QUEUE, name), (Hold.WORKFLOW, doubling.name)}
+    assert Run.objects.tagged(name).values().get() == before
+    release_queue(name)
+    release_workflow(doubling)
+
+
+def answer(look: Callable[[Any], Any], what: str) -> Any:
+    """What it gives, or the error by which it refuses to look."""
+    given: list[Any] = []
+    error = refused(lambda name: given.append(look(name)), what)
+    return given[0] if error is None else error
+
+
+@pytest.mark.parametrize("door", UNKNOWN)
+def test_what_has_to_be_there_is_said_to_be_unknown(door: str) -> None:
+    look, error = UNKNOWN[door]
+    with others_called("other"):
+        answers = {what: answer(look, what) for what in TEXTS}
+    assert {what: given for what, given in answers.items() if type(given) is not error} == {}
 
 
 @pytest.mark.parametrize("door", LOOKING)
 def test_what_nobody_has_called_so_is_not_found(door: str) -> None:
-    for what in TEXTS:
-        refused(LOOKING[door], what)
-    assert not Hold.objects.exists()
+    with others_called("other"):
+        answers = {what: answer(LOOKING[door], what) for what in TEXTS}
+    # A database may refuse what no column of text can hold.
+    unfit = {what for what, given in answers.items() if isinstance(given, Exception)}
+    assert unfit <= set(PAYLOADS_ONLY)
+    assert {what: given for what, given in answers.items() if given and what not in unfit} == {}
     assert the_next_ones_are_well()
+
+
+@pytest.mark.parametrize("what", sorted(PLAIN | {"joiners", "braces", "ours", "dunder", "lookup of columns", "number"}))
+def test_what_is_called_so_is_found_and_nothing_beside_it(what: str) -> None:
+    name = TEXTS[what]
+    with others_called("other"):
+        run = doubling.using(tags=[name]).enqueue(1)
+        assert [found.pk for found in Run.objects.tagged(name)] == [run.id]
+        assert hold_queue(name)
+        assert release_queue(name)
+        Run.objects.filter(pk=run.id).update(workflow=name)
+        Hold.objects.create(kind=Hold.WORKFLOW, name=name)
+        assert [found.pk for found in Run.objects.for_workflow(name)] == [run.id]
+        assert release_workflow(name)
 
 
 def test_reasons_and_actors_are_kept_as_they_are_or_refused() -> None:

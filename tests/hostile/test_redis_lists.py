@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.test import override_settings
+from django.utils import timezone
 from django_redis import get_redis_connection
 from redis import Redis
 from redis.exceptions import NoPermissionError
@@ -117,7 +118,9 @@ def what_is_not_queued_here_is_not_touched() -> None:
         doubling.using(run_after=3600).enqueue(4),
         doubling.using(queue="vip").enqueue(4),
     ]
-    ids = [run.id for run in runs] + [make_run("queued", workflow="os.system").pk, make_run("blocked").pk]
+    # Queued now: one that has waited for two leases already is blocked, as nobody knows its workflow.
+    unknown = make_run("queued", workflow="os.system", queued_at=timezone.now())
+    ids = [*(run.id for run in runs), unknown.pk, make_run("blocked").pk]
     before = {run_id: stored(run_id) for run_id in ids}
     for band in BANDS:
         redis().rpush(band, *(text for run_id in ids for text in spellings(run_id)))

@@ -13,6 +13,7 @@ import pytest
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 from django.urls import reverse
 
@@ -26,7 +27,8 @@ from django_durable.queues.ready import Ready
 from tests.admin.every import addresses
 from tests.admin.pages import list_url, run_url
 from tests.app.workflows import doubling
-from tests.hostile.app.secrets import SECRET, paid, paying
+from tests.hostile.app.secrets import SECRET, betraying, customer_of, paid, paying, paying_again
+from tests.hostile.handing_over import YEARLY, ByCode, ByForms, Hands
 from tests.hostile.processes import hostile_worker
 from tests.processes import Worker, wait_until
 from tests.servers import Servers
@@ -51,29 +53,37 @@ WRONG: dict[str, Callable[[str], str]] = {
 """What schedules cannot be fired with."""
 
 
-def worked(*, is_declined: bool) -> tuple[RunHandle[Any], Worker]:
-    """The run, over, and the worker that has done it and is at work still."""
+def worked(hands: Hands, caplog: pytest.LogCaptureFixture, *, is_declined: bool) -> tuple[list[RunHandle[Any]], Worker]:
+    """The run, and one that was tried again, both over; and the worker that has done them and is at work still."""
+    caplog.set_level(logging.DEBUG)
     wrong = [a_schedule(name, change(INPUT)) for name, change in WRONG.items()]
     worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
-    run = paying.using(tags=["plain"], idempotency_key="plain").enqueue(SECRET, is_declined=is_declined)
+    run = hands.start(paying, card=SECRET, is_declined=is_declined)
+    again = hands.start(paying_again, card=SECRET)
     wait_until(lambda: run.refresh().status == "waiting", 15, "the run to wait")
-    run.send_event("card", {"card": SECRET}, "plain", reason="plain", actor="ann")
-    scheduled(wrong)
+    hands.send(run, "card", {"card": SECRET})
+    scheduled(hands, wrong)
     ended = "failed" if is_declined else "succeeded"
     wait_until(lambda: run.refresh().status == ended, 15, f"the run to have {ended}")
-    return run, worker
+    wait_until(lambda: again.refresh().status == "succeeded", 15, "the second attempt to have succeeded")
+    assert (again.attempt, again.run.limit_key) == (2, f"hostile.paying_again:{customer_of(SECRET)}")
+    assert [record.name for record in caplog.records if tells(record)] == []
+    assert "django_durable.client" in {record.name for record in caplog.records}
+    return [run, again], worker
+
+
+def tells(record: logging.LogRecord) -> bool:
+    """Whether the secret is in it: in its text, its traceback, or beside them for a formatter that writes all."""
+    return SECRET in logging.Formatter().format(record) or SECRET in repr(vars(record))
 
 
 def a_schedule(name: str, text: str) -> Schedule:
-    """One that fires in no test; the worker plans it."""
-    return Schedule.objects.create(workflow=paid.name, name=name, expression="0 6 1 1 *", input=text)
+    return Schedule.objects.create(workflow=paid.name, name=name, expression=YEARLY, input=text)
 
 
-def scheduled(wrong: Sequence[Schedule]) -> None:
+def scheduled(hands: Hands, wrong: Sequence[Schedule]) -> None:
     """Make, change, fire and remove schedules that know the secret. ``wrong`` have a problem with what they know."""
-    row = Schedule(workflow=paid.name, name="plain", expression="0 6 1 1 *", input=INPUT)
-    schedules.create(row, reason="plain", actor="ann")
-    schedules.change(row, {"input": INPUT.replace(SECRET, f"{SECRET} again")}, reason="plain", actor="ann")
+    row = hands.schedule(paid, {"card": SECRET}, {"card": f"{SECRET} again"})
     schedules.remove(a_schedule("removed", INPUT), reason="plain", actor="ann")
     fired = get_run(schedules.fire_now(row, reason="plain", actor="ann"))
     wait_until(lambda: fired.refresh().status == "succeeded", 15, "the scheduled run to have succeeded")
@@ -82,10 +92,10 @@ def scheduled(wrong: Sequence[Schedule]) -> None:
 
 
 def columns_with(text: str) -> set[str]:
-    """Of all tables of ours, those of whose values one holds the text."""
+    """Of all tables, ours, Django's and the project's, those of whose values one holds the text."""
     return {
         f"{model.__name__}.{field}"
-        for model in apps.get_app_config("django_durable").get_models()
+        for model in apps.get_models()
         for row in model._default_manager.values()
         for field, value in row.items()
         if text in str(value)
@@ -112,12 +122,12 @@ def heard(servers: Servers) -> Iterator[bytearray]:
 
 
 @pytest.mark.contract
-def test_a_secret_stays_in_the_columns_of_values(servers: Servers) -> None:
+def test_a_secret_stays_in_the_columns_of_values(servers: Servers, caplog: pytest.LogCaptureFixture) -> None:
     with heard(servers) as said:
-        run, worker = worked(is_declined=False)
+        (run, _), worker = worked(ByCode(), caplog, is_declined=False)
         processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
         argv = [" ".join(process.cmdline()) for process in processes]
-    assert columns_with(SECRET) == OF_VALUES - {"JournalEntry.error", "LogLine.message"}
+    assert columns_with(SECRET) == OF_VALUES - {"JournalEntry.error"}
     assert str(run.id) in worker.log
     assert SECRET not in worker.log
     assert len(argv) > 1
@@ -129,48 +139,82 @@ def test_a_secret_stays_in_the_columns_of_values(servers: Servers) -> None:
 
 
 @pytest.mark.contract
-def test_a_secret_in_an_error_stays_in_the_columns_of_values() -> None:
-    run, worker = worked(is_declined=True)
+def test_a_secret_in_an_error_stays_in_the_columns_of_values(caplog: pytest.LogCaptureFixture) -> None:
+    (run, _), worker = worked(ByCode(), caplog, is_declined=True)
     assert columns_with(SECRET) == OF_VALUES
     assert worker.stop() == 0
-    assert "ValueError" in worker.log
+    assert "retrying run=" in worker.log and "ValueError" in worker.log
     assert [line for line in worker.log.splitlines() if SECRET in line] == []
     assert run.refresh().status == "failed"
 
 
-def test_no_page_and_no_export_shows_what_is_redacted(admin_client: Client, settings: Any) -> None:
-    run, worker = worked(is_declined=True)
+def test_a_log_that_tells_a_secret_is_seen() -> None:
+    """Of the worker and at the verbosity of the tests above, and whether or not values are redacted."""
+    worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
+    run = betraying.enqueue(card=SECRET)
+    wait_until(lambda: run.refresh().status == "succeeded", 15, "the run to have succeeded")
+    assert [line for line in worker.log.splitlines() if SECRET in line] == [
+        f"DEBUG|django_durable.runs|betrayed {SECRET}"
+    ]
     assert worker.stop() == 0
-    open_pages = pages_of(admin_client, run)
-    assert {"run_change", "whole input", "export"} <= {name for name, page in open_pages.items() if SECRET in page}
+
+
+HISTORY = {f"{what}: plain" for what in ("Start by hand", "Send event card", "Create", "Change")}
+
+
+def test_no_page_and_no_export_shows_what_is_redacted(
+    admin_client: Client, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
+    runs, worker = worked(ByForms(admin_client), caplog, is_declined=True)
+    assert worker.stop() == 0
+    assert columns_with(SECRET) == OF_VALUES
+    assert set(LogEntry.objects.values_list("change_message", flat=True)) >= HISTORY
+    # What Django itself says of two hundred pages takes longer than they do.
+    caplog.set_level("CRITICAL", "django")
+    open_pages = pages_of(admin_client, runs)
+    shown = {"run_change", "whole input", "whole retry", "export"}
+    assert {name for name, page in open_pages.items() if SECRET in page} >= shown
     settings.DURABLE = {**settings.DURABLE, "REDACT": REDACT}
-    pages = pages_of(admin_client, run)
+    pages = pages_of(admin_client, runs)
     assert len(pages) > 20
     assert [name for name, page in pages.items() if SECRET in page] == []
+    assert [record.name for record in caplog.records if tells(record)] == []
 
 
-def pages_of(client: Client, run: RunHandle[Any]) -> dict[str, str]:
-    """Everything about this run that the site has, the whole values and the export among it."""
+def pages_of(client: Client, runs: Sequence[RunHandle[Any]]) -> dict[str, str]:
+    """Everything about these runs that the site has, the whole values and the export among it. What there is of each
+    run is one text for all of them."""
     found = {"list": list_url(), "search": list_url("?q=plain"), "of the run": list_url("?workflow=hostile.paying")}
     for name, route in addresses().items():
         if "<" not in route:
             found[name] = f"/{route}"
-        elif name.startswith("run_"):
-            found[name] = run_url(run.run).replace("/change/", f"/{name.removeprefix('run_')}/")
         elif name in ("schedule_change", "schedule_edit"):
             for row in Schedule.objects.all():
                 found[f"{name} {row.name}"] = reverse(f"admin:django_durable_{name}", args=[row.pk])
+    pages = {name: text_of_answer(client.get(url, follow=True)) for name, url in found.items()}
+    for run in runs:
+        for name, url in addresses_of(run).items():
+            pages[name] = pages.get(name, "") + text_of_answer(client.get(url, follow=True))
+    ids = [str(run.id) for run in runs]
+    picked = {"action": "export_selected", ACTION_CHECKBOX_NAME: ids, "confirmed": "1", "reason": "why"}
+    pages["export"] = text_of_answer(client.post(list_url(), {**picked, "ids": ",".join(ids)}))
+    return pages
+
+
+def addresses_of(run: RunHandle[Any]) -> dict[str, str]:
+    page, found = run_url(run.run), {}
+    for name, route in addresses().items():
+        if "<" in route and name.startswith("run_"):
+            found[name] = page.replace("/change/", f"/{name.removeprefix('run_')}/")
     for kind in ("input", "output", "error", "progress", "notes", "retry"):
-        found[f"whole {kind}"] = run_url(run.run).replace("/change/", f"/value/?of={kind}")
+        found[f"whole {kind}"] = page.replace("/change/", f"/value/?of={kind}")
     for path in JournalEntry.objects.filter(run_id=run.id).values_list("path", flat=True):
         for what in ("value", "failure"):
-            found[f"{what} of {path}"] = run_url(run.run).replace("/change/", f"/value/?of={what}&path={path}")
+            found[f"{what} of {path}"] = page.replace("/change/", f"/value/?of={what}&path={path}")
     for event in run.run.events.all():
-        found[f"event {event.pk}"] = run_url(run.run).replace("/change/", f"/value/?of=event&id={event.pk}")
-    pages = {name: text_of_answer(client.get(url, follow=True)) for name, url in found.items()}
-    picked = {"action": "export_selected", ACTION_CHECKBOX_NAME: [str(run.id)], "confirmed": "1", "reason": "why"}
-    pages["export"] = text_of_answer(client.post(list_url(), {**picked, "ids": str(run.id)}))
-    return pages
+        found[f"event {event.pk}"] = page.replace("/change/", f"/value/?of=event&id={event.pk}")
+    return found
 
 
 def text_of_answer(response: Any) -> str:

@@ -11,10 +11,11 @@ import pytest
 from django_durable.client.handle import RunHandle
 from django_durable.core.journal.states import LIVE
 from django_durable.core.payloads.codec import encode
+from django_durable.core.payloads.failures import describe
 from django_durable.models import Run
 from tests.app.workflows import doubling
 from tests.hostile.app.workflows import RAISING, RAISING_ASYNC, making, making_async, raising, raising_async
-from tests.hostile.corpus import CAP, EVERYWHERE, FORGING, KEPT, VALUES
+from tests.hostile.corpus import CAP, ERRORS, EVERYWHERE, FORGING, KEPT, VALUES
 from tests.hostile.ends import all_undefined, same, start_all, statuses_of, told_well, too_large, undecodable
 from tests.hostile.processes import hostile_worker
 from tests.hostile.test_log_lines import unfit
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 RAISED = EVERYWHERE | FORGING
 """`test_errors.py` has the others."""
+MESSAGES = sorted(what for what in ERRORS if what.startswith("text: "))
+"""Each text of the corpus, as what somebody says who raises it."""
 MADE = ("step", "atomic step", "branch", "result")
 MADE_ASYNC = ("step", "branch", "result")
 """Where values are made here; `test_values.py` has the other places."""
@@ -46,6 +49,7 @@ def test_whatever_is_raised_and_made_wherever() -> None:
     raised = everything_raised()
     wait_for_all(raised)
     assert too_large(raised) == {}
+    assert misquoted(raised) == {}
     made, made_async = everything_made()
     wait_for_all({**made, **made_async})
     statuses = statuses_of(made)
@@ -57,10 +61,22 @@ def test_whatever_is_raised_and_made_wherever() -> None:
 
 
 def everything_raised() -> dict[Any, RunHandle[Any]]:
-    inputs = inputs_of(RAISING, sorted(RAISED))
+    inputs = inputs_of(RAISING, sorted(RAISED)) | inputs_of(("step", "body"), MESSAGES)
     del inputs[FOR_EVER]
     runs_async = start_all(raising_async, inputs_of(RAISING_ASYNC, sorted(RAISED)))
     return start_all(raising, inputs) | {(*name, "async"): run for name, run in runs_async.items()}
+
+
+def misquoted(runs: dict[Any, RunHandle[Any]]) -> dict[Any, str]:
+    """Of the runs whose step or body has raised a text, those that have not failed with just this."""
+    found = {}
+    for where, what in product(("step", "body"), MESSAGES):
+        run, meant = runs[where, what], describe(ERRORS[what]())["message"]
+        error = run.steps()[0].error if where == "step" else run.error
+        told = (error["type"], error["message"]) if error else None
+        if run.refresh().status != "failed" or told != ("ValueError", meant):
+            found[where, what] = f"is {run.status}: {error!r:.200}"
+    return found
 
 
 def everything_made() -> tuple[dict[Any, RunHandle[Any]], dict[Any, RunHandle[Any]]]:
@@ -99,9 +115,19 @@ def is_well(worker: Worker) -> None:
 
 def check_log(log: str) -> None:
     """No error has forged a line of it."""
-    lines = log.splitlines()
-    assert len([line for line in lines if "failed" in line]) > len(RAISED)
-    # The formatter of this project begins each record with its level.
-    begun = [line for line in lines if not line.startswith(("DEBUG|", "INFO|", "WARNING|", "ERROR|", "CRITICAL|"))]
-    assert begun == []
+    assert len([line for line in log.splitlines() if "failed" in line]) > len(RAISED)
+    assert forged(log) == []
     assert unfit(log) == []
+
+
+def forged(log: str) -> list[str]:
+    """Lines that no record has begun."""
+    # The formatter of this project begins each record with its level.
+    levels = ("DEBUG|", "INFO|", "WARNING|", "ERROR|", "CRITICAL|")
+    return [line for line in log.splitlines() if not line.startswith(levels)]
+
+
+def test_a_line_that_no_record_begins_is_seen() -> None:
+    log = "INFO|django_durable.runs|failed\nDEBUG|django_durable.runs|well\n"
+    assert forged(log) == []
+    assert forged(f"{log}2026-01-01 ERROR FORGED\n{log}\u2028and more\n") == ["2026-01-01 ERROR FORGED", "", "and more"]

@@ -14,6 +14,7 @@ MODELS = Path(__file__).resolve().parent
 NEEDS = {"spin": "spin", "gcc": "gcc"}
 """Commands, and the Debian packages that have them."""
 SECONDS, MEGABYTES, DEPTH = 300, 6000, 500_000
+KNOWN = re.compile(r"^#ifn?def (\w+)", re.MULTILINE)
 CUT_SHORT = ("max search depth too small", "out of memory", "Search not completed")
 
 
@@ -28,11 +29,24 @@ class Result:
 
 
 class Undecided(Exception):
-    """The search was not finished, so that no error says nothing."""
+    """The search was not finished, so that no error says nothing; or another model would be searched than is meant."""
+
+
+def is_as_expected(variant: Variant, result: Result) -> bool:
+    """Whether it holds as it should, or fails by what is wrong with it: any other error says nothing of that."""
+    return result.holds is variant.holds and result.why.startswith(variant.why)
+
+
+def unknown(variant: Variant) -> set[str]:
+    """What it defines and its model never asks for: misspelt, it would be the protocol itself."""
+    asked = KNOWN.findall((MODELS / f"{variant.model}.pml").read_text())
+    return {one.partition("=")[0] for one in variant.defined.split()}.difference(asked)
 
 
 def check(variant: Variant) -> Result:
     """Raises Undecided, and subprocess.SubprocessError where a model does not even compile."""
+    if names := unknown(variant):
+        raise Undecided(f"{variant}: {variant.model}.pml asks for no {', '.join(sorted(names))}")
     with TemporaryDirectory(prefix="spin-") as name:
         folder = Path(name)
         defined = [f"-D{one}" for one in variant.defined.split()]
@@ -51,7 +65,7 @@ def check(variant: Variant) -> Result:
         [trail, *_] = folder.glob("*.trail")
         steps = _call(folder, "spin", "-t", *defined, "-k", trail.name, "-p", "-g", model)
         why = re.search(r"^pan:1: (.*)", told, re.MULTILINE)
-        return Result(False, count, why[1] if why else "", steps)
+        return Result(False, count, " ".join(why[1].split()) if why else "", steps)
 
 
 def _call(folder: Path, *command: str) -> str:

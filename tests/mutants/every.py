@@ -10,7 +10,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *leases.LAPSES,
     *waits.WAKES,
     *waits.TIMES,
-    *waits.CANCELLATIONS,
+    *waits.ENDS,
     *starts.STARTS,
     *starts.SCHEDULES,
     *starts.RETENTION,

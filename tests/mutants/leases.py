@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import POSTGRES, Mutant
+from .mutant import MET, POSTGRES, STORE, Mutant
 
 TOKEN = '.replace("r.lease_token = i.token", "1 = 1")'
 """Takes the comparison of the tokens out of a statement."""
@@ -42,6 +42,18 @@ FENCES = [
         dies_waiting=True,
     ),
     Mutant(
+        "fence-on-its-snapshot",
+        "store/sql/commits.py",
+        """FROM {ours(d)} ORDER BY r.id {d.lock_runs}\"""",
+        """FROM {ours(d)} ORDER BY r.id\"""",
+        "The fence compares tokens as they were before somebody took the lease away, or cancelled.",
+        (
+            f"{STORE}test_a_reap_just_before_the_fence_wins",
+            f"{STORE}test_a_cancellation_between_snapshot_and_fence_wins_over_the_outcome",
+        ),
+        POSTGRES,
+    ),
+    Mutant(
         "fence-of-the-heartbeat",
         "store/sql/leases.py",
         "SELECT r.id FROM {ours(d)} ORDER BY r.id {d.lock_runs})",
@@ -58,7 +70,20 @@ FENCES = [
         "WHERE i.id = r.id AND i.token = r.lease_token)",
         "WHERE i.id = r.id)",
         "Who hands a claim back that is his no more takes the run from whoever works on it.",
-        ("tests/store/test_claiming.py::test_claims_whose_journals_are_out_of_reach_are_told_and_handed_back",),
+        (
+            f"{MET}test_who_hands_back_what_was_claimed_anew_meanwhile_leaves_it_to_the_heir",
+            "tests/store/test_claiming.py::test_claims_whose_journals_are_out_of_reach_are_told_and_handed_back",
+        ),
+        POSTGRES,
+    ),
+    Mutant(
+        "release-on-its-snapshot",
+        "store/sql/claims.py",
+        "ORDER BY r.id {d.wait_lock})",
+        "ORDER BY r.id)",
+        "Who hands a claim back goes by what was his before the lease was taken away.",
+        (f"{MET}test_who_hands_back_what_is_being_reaped_changes_nothing",),
+        POSTGRES,
     ),
     Mutant(
         "fence-of-the-atomic-step",
@@ -111,7 +136,16 @@ LAPSES = [
         """return _take_away(d, f"r.status = 'running' AND r.id IN (SELECT x.id FROM django_durable_run x """
         """WHERE x.lease_expires_at <= {d.now})")""",
         "A lease is taken away that was renewed between the reaper's look and its lock.",
-        ("tests/store/test_postgres_races.py::test_a_heartbeat_just_before_the_reap_wins",),
+        (f"{STORE}test_a_heartbeat_just_before_the_reap_wins",),
+        POSTGRES,
+    ),
+    Mutant(
+        "reap-on-its-snapshot",
+        "store/sql/leases.py",
+        """ORDER BY r.id LIMIT %(limit)s {d.lock_runs})\"""",
+        """ORDER BY r.id LIMIT %(limit)s)\"""",
+        "A run that ended between the reaper's look and its write is queued again.",
+        (f"{STORE}test_a_completion_just_before_the_reap_wins",),
         POSTGRES,
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import POSTGRES, Mutant
+from .mutant import MET, POSTGRES, STORE, Mutant
 
 STARTS = [
     Mutant(
@@ -23,6 +23,42 @@ STARTS = [
             "tests/store/test_transitions.py::test_transition[claim_ids-paused]",
             "tests/store/test_transitions.py::test_transition[claim_ids-failed]",
         ),
+    ),
+    Mutant(
+        "claim-on-its-snapshot",
+        "store/sql/claims.py",
+        "ORDER BY r.id {d.lock})",
+        "ORDER BY r.id)",
+        "A run that another worker has claimed since we looked is claimed again.",
+        (f"{STORE}test_a_run_that_another_claims_first_is_left_to_it[id]",),
+        POSTGRES,
+    ),
+    Mutant(
+        "best-claimed-on-their-snapshot",
+        "store/dialects.py",
+        '{self.lock if locks else ""}',
+        '{""}',
+        "What is claimed for being the first of its line is taken from whoever was faster.",
+        (f"{STORE}test_a_run_that_another_claims_first_is_left_to_it",),
+        POSTGRES,
+    ),
+    Mutant(
+        "claim-that-waits",
+        "store/sql/claims.py",
+        "ORDER BY r.id {d.lock})",
+        "ORDER BY r.id {d.wait_lock})",
+        "Where a web transaction is open that holds one run, the claims of all others wait for it.",
+        (f"{MET}test_a_claim_passes_by_a_run_that_an_operator_is_stopping",),
+        POSTGRES,
+        dies_waiting=True,
+    ),
+    Mutant(
+        "events-under-one-key",
+        "migrations/0001_initial.py",
+        'fields=("run", "idempotency_key"),',
+        'fields=("run", "idempotency_key", "id"),',
+        "No index keeps an event that is sent again from being stored again.",
+        ("tests/client/test_sending.py::test_the_same_key_gives_the_same_event",),
     ),
     Mutant(
         "key-that-never-stands",
@@ -87,6 +123,24 @@ RETENTION = [
         "WHERE 1 = 1 ORDER BY",
         "A run is deleted that was resumed after the look at its tree.",
         ("tests/commands/test_pruning.py::test_a_run_that_is_resumed_meanwhile_stays",),
+    ),
+    Mutant(
+        "deleted-on-its-snapshot",
+        "store/sql/pruning.py",
+        "ORDER BY r.id {d.lock_deleted}",
+        "ORDER BY r.id",
+        "A run is deleted that was resumed between the second look's snapshot and the deletion.",
+        (f"{STORE}test_a_run_that_is_resumed_between_snapshot_and_lock_is_not_pruned",),
+        POSTGRES,
+    ),
+    Mutant(
+        "model-that-is-not-kept",
+        "store/sql/pruning.py",
+        'ORDER BY id {d.lock_kept}"',
+        'ORDER BY id"',
+        "A run is deleted while another is started like it, and the audit names what is gone.",
+        (f"{MET}test_a_run_is_not_pruned_while_another_is_started_like_it",),
+        POSTGRES,
     ),
     Mutant(
         "live-trees-chosen",

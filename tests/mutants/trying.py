@@ -28,6 +28,8 @@ HUNG_SECONDS = 60.0
 """How long a single one may: then pytest says where it stands, and ends."""
 BASELINE_SECONDS = 300.0
 
+ASSERTED = frozenset({"AssertionError", "Failed"})
+"""What a test says itself: by ``assert``, and by pytest (`pytest.raises`, `pytest.fail`)."""
 NONSENSE = frozenset(
     {"AttributeError", "ImportError", "IndentationError", "ModuleNotFoundError", "NameError", "ProgrammingError"}
     | {"SyntaxError", "TypeError", "UnboundLocalError"}
@@ -64,26 +66,28 @@ class Run:
 
     def judge(self, mutant: Mutant) -> Verdict:
         """What it says of the mutant that it ran on."""
-        kind, test, why = self._judged(may_wait=mutant.dies_waiting)
+        kind, test, why = self._judged(mutant)
         return Verdict(kind, test, why, self.seconds)
 
-    def _judged(self, *, may_wait: bool) -> tuple[str, str, str]:
+    def _judged(self, mutant: Mutant) -> tuple[str, str, str]:
         if self.status is None:
             return UNFIT, "", f"pytest was at it for {SECONDS:g} s, and no test for {HUNG_SECONDS:g} s"
         if self.status == pytest.ExitCode.OK:
             return SURVIVED, "", ""
         if test := self.hung_in:
-            return (KILLED, test, "") if may_wait else (UNFIT, test, "it hung, and was not said to")
+            return (KILLED, test, "") if mutant.dies_waiting else (UNFIT, test, "it hung, and was not said to")
         deaths = failures(self.report) if self.status == pytest.ExitCode.TESTS_FAILED else []
         if not deaths:
             return UNFIT, "", f"pytest ended with {self.status} and no test that failed: {self.tail[-500:]}"
         test, message = deaths[0]
-        first = message.partition("\n")[0]
-        if error_of(message) in NONSENSE or NONSENSE_OF_SQLITE.search(first):
+        first, error = message.partition("\n")[0], error_of(message)
+        if error in NONSENSE or NONSENSE_OF_SQLITE.search(first):
             return UNFIT, test, f"it never could work: {first}"
-        if WAITED.match(message) and not may_wait:
-            return UNFIT, test, f"it died waiting, and was not said to: {first}"
-        return KILLED, test, ""
+        if WAITED.match(message):
+            is_said, how = mutant.dies_waiting, "died waiting"
+        else:
+            is_said, how = error in ASSERTED, "died by no assertion"
+        return (KILLED, test, "") if is_said else (UNFIT, test, f"it {how}, and was not said to: {first}")
 
     @property
     def hung_in(self) -> str:

@@ -1,8 +1,8 @@
-"""Faults of what runs wait for: time, events, children, a deadline, a cancellation."""
+"""Faults of what runs wait for (time, events, children, a deadline), and of how they end and go on."""
 
 from __future__ import annotations
 
-from .mutant import POSTGRES, Mutant
+from .mutant import MET, POSTGRES, Mutant
 
 WAKES = [
     Mutant(
@@ -128,7 +128,7 @@ TIMES = [
     ),
 ]
 
-CANCELLATIONS = [
+ENDS = [
     Mutant(
         "completion-over-cancellation",
         "store/sql/commits.py",
@@ -138,11 +138,45 @@ CANCELLATIONS = [
         ("tests/store/test_fence.py::test_the_cancellation_that_came_first_wins_and_the_result_is_kept",),
     ),
     Mutant(
+        "cancellation-without-a-lock",
+        "store/transitions.py",
+        "for run in locked(db, layer) if",
+        "for run in layer.using(db.alias) if",
+        "A cancellation is acknowledged that came after the run's end.",
+        (f"{MET}test_a_cancellation_that_meets_a_completion_changes_nothing",),
+        POSTGRES,
+    ),
+    Mutant(
+        "resume-without-a-lock",
+        "store/transitions.py",
+        "for run in locked(db, resumable) if",
+        "for run in resumable.using(db.alias) if",
+        "Of two who resume a run both do, and the second takes it from the worker that has it by then.",
+        (f"{MET}test_of_two_who_resume_one_run_one_does",),
+        POSTGRES,
+    ),
+    Mutant(
         "resume-without-audit",
         "store/transitions.py",
         'audit(db, _statuses(runs), "resume", by)',
         'audit(db, [], "resume", by)',
         "Nobody can tell who let a run that was over go on.",
+        ("tests/store/test_transitions.py::test_a_resumed_run_begins_anew_with_its_journal",),
+    ),
+    Mutant(
+        "end-without-its-time",
+        "store/sql/commits.py",
+        "finished_at = CASE WHEN {over} THEN {d.now} END",
+        "finished_at = CASE WHEN {over} THEN r.finished_at END",
+        "A run is over and nobody knows since when: it is never deleted.",
+        ("tests/store/test_transitions.py::test_transition",),
+    ),
+    Mutant(
+        "reason-that-stays",
+        "store/transitions.py",
+        'block_reason="",',
+        "",
+        "A run that goes on still says what it was blocked for.",
         ("tests/store/test_transitions.py::test_a_resumed_run_begins_anew_with_its_journal",),
     ),
 ]

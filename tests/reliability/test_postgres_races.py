@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import transaction
@@ -38,6 +38,7 @@ from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
 from tests.store.rows import (
     LEASE,
+    beating,
     child_entry,
     claim,
     claimant,
@@ -173,6 +174,24 @@ def test_who_hands_back_what_is_being_reaped_changes_nothing(db: PrivateDatabase
     run = fresh(claimed.run_id)
     assert (run.status, [(run.queued_at, run.suspect, run.crashes)]) == (Status.QUEUED, before)
     assert taken.suspect is run.suspect is True
+
+
+def test_who_hands_back_what_was_claimed_anew_meanwhile_leaves_it_to_the_heir(
+    db: PrivateDatabase, connect: Connect, waits_for: Start
+):
+    """It is running, as when the hand-back began: only the token tells that it is somebody else's by now."""
+    returning = connect()
+    # Alive, so that its run is no suspect, which is claimed otherwise.
+    worker = beating(uuid4())
+    [claimed] = claim(db, make_run(), worker=worker.pk, lease=-5)
+    with db.transaction():
+        recovery.reap(db, 10, lease=LEASE, max_crashes=3)
+        [heir] = take(db, claimed.run_id)
+        handing = waits_for(db, hand_back, returning, [claimed.lease])
+    before = row_of(claimed.run_id)
+    answer(handing)
+    assert row_of(claimed.run_id) == before
+    assert (before["status"], before["lease_token"]) == (Status.RUNNING, heir.lease.token)
 
 
 def test_a_reap_passes_by_what_is_being_handed_back(db: PrivateDatabase, connect: Connect, threads: Threads):

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SIZE = 5
 """Sessions of the server, for some twenty connections of two workers and ours."""
 KEPT = ("lock_timeout", "idle_in_transaction_session_timeout", "default_transaction_isolation", "transaction_isolation")
+CLEAN = ("0", "0", "read committed", "read committed")
+"""What these are where nobody has left anything."""
 
 
 @pytest.fixture
@@ -135,8 +137,25 @@ def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: Po
     prune()
     assert set(Run.objects.values_list("pk", flat=True)) == keyed, "as long as its key is kept"
     assert violated() == []
-    assert what_the_sessions_keep(bouncer) == {("0", "0", "read committed", "read committed")}
+    assert what_the_sessions_keep(bouncer) == {CLEAN}
     assert [worker.stop() for worker in workers] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "kept"),
+    [
+        ("lock_timeout = '7s'", ("7s", *CLEAN[1:])),
+        ("idle_in_transaction_session_timeout = '7s'", ("0", "7s", *CLEAN[2:])),
+        ("default_transaction_isolation = 'serializable'", (*CLEAN[:2], "serializable", "serializable")),
+    ],
+)
+def test_what_somebody_leaves_in_a_session_is_found(bouncer: PgBouncer, setting: str, kept: tuple[str, ...]) -> None:
+    """One of the sessions that are lent to others next, by a SET outside of a transaction."""
+    assert what_the_sessions_keep(bouncer) == {CLEAN}
+    url = bouncer.url(connection.settings_dict["NAME"])
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as careless:
+        careless.execute(f"SET {setting}")
+    assert what_the_sessions_keep(bouncer) == {CLEAN, kept}
 
 
 def steer(cancelled: RunHandle[Any], rested: RunHandle[Any]) -> None:

@@ -75,6 +75,7 @@ def above_its_limit() -> Planted:
 PLANTS: dict[str, list[Plant]] = {
     "I16": CRASHES,
     "I17": [
+        tried("attempt 0", 0, 1),
         tried("attempt 3 of 2", 3, 3, max_attempts=2),
         tried("attempt 4 after 2 claims", 4, 2),
         awake_early,

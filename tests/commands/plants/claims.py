@@ -67,7 +67,7 @@ CLAIMS: list[Plant] = [
     counted("claimed, and never started", claims=1),
     never_claimed("succeeded"),
     never_claimed("running"),
-    never_claimed("waiting", waiting_on="retry:run", wake_at=timezone.now() + HOUR),
+    never_claimed("waiting", waiting_on="retry:", wake_at=timezone.now() + HOUR),
     leased_by_another,
     leased_by_another_than_the_latest,
     running_although_taken_away,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -41,12 +42,12 @@ def queued_with(*columns: str) -> Plant:
 
 
 def over_without_end() -> Planted:
-    return change(sound(), "finished_at = NULL", "durable_run_finished"), "succeeded without finished_at"
+    return change(sound(), "finished_at = NULL"), "succeeded without finished_at"
 
 
 def end_without_over() -> Planted:
     run = a_run(status="queued")
-    return change(run, "finished_at = created_at", "durable_run_finished"), "queued with finished_at"
+    return change(run, "finished_at = created_at"), "queued with finished_at"
 
 
 def outcome(status: str, problem: str, *kinds: str) -> Plant:
@@ -91,7 +92,33 @@ def alive_again() -> Planted:
     return run.pk, "queued, and has the output of one that succeeded"
 
 
+def ended_otherwise(status: str, kind: str) -> Plant:
+    def plant() -> Planted:
+        run = a_run(status=status, cancel_requested_at=timezone.now())
+        Payload.objects.create(run_id=run.pk, kind=kind, data="1")
+        return run.pk, f"{status}, and was asked to stop before"
+
+    return plant
+
+
+def misses(problem: str, assignment: str, **columns: Any) -> Plant:
+    """A run that has got into its status without what that one asks for."""
+
+    def plant() -> Planted:
+        return change(a_run(**columns), assignment), problem
+
+    return plant
+
+
 PLANTS: dict[str, list[Plant]] = {
+    "status": [
+        misses("in a status that there is not: sleeping", "status = 'sleeping'", status="queued"),
+        misses("scheduled for no time", "wake_at = NULL", status="scheduled"),
+        misses("queued since no time", "queued_at = NULL", status="queued"),
+        misses("waiting, and does not say on what", "waiting_on = ''", status="waiting"),
+        misses("blocked for no reason", "block_reason = ''", status="blocked"),
+        misses("queued, and blocked for diverged", "block_reason = 'diverged'", status="queued"),
+    ],
     "I1": [
         running_with(),
         *(running_with(*(column for column in LEASE if column != missing)) for missing in LEASE),
@@ -115,4 +142,5 @@ PLANTS: dict[str, list[Plant]] = {
         asked_when_over("resume", "resumed when it had succeeded"),
         alive_again,
     ],
+    "I14": [ended_otherwise("succeeded", "output"), ended_otherwise("failed", "error")],
 }

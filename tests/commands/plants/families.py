@@ -55,9 +55,7 @@ def waits_for_what_it_does_not_say() -> Planted:
 def waits_for_a_map_of_none() -> Planted:
     run = a_waiter("map")
     # Not an item of that map, though it looks like one.
-    a_run(
-        age=HOUR, status="waiting", parent=run, parent_path="waiting[0]", waiting_on="retry:run", wake_at=timezone.now()
-    )
+    a_run(age=HOUR, status="waiting", parent=run, parent_path="waiting[0]", waiting_on="retry:", wake_at=timezone.now())
     return run.pk, "waiting for nothing that could wake it"
 
 

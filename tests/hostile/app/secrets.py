@@ -1,7 +1,9 @@
-"""A run through which a secret goes everywhere that a value can go, and what a project says to have it redacted."""
+"""Runs through which a secret goes everywhere that a value can go, and what a project says to have it redacted."""
 
 from __future__ import annotations
 
+import logging
+from hashlib import sha256
 from typing import Any
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow
@@ -46,3 +48,22 @@ def paying(ctx: Context, card: str, is_declined: bool = False) -> Any:
 async def paid(ctx: AsyncContext, card: str) -> str:
     await ctx.step("charge", charge, card)
     return card
+
+
+def customer_of(card: str) -> str:
+    """The key of a limit: made of a secret that it does not tell."""
+    return sha256(card.encode()).hexdigest()
+
+
+@durable_workflow(name="hostile.paying_again", retry=TWICE, max_concurrency=1, concurrency_key=customer_of)
+def paying_again(ctx: Context, card: str) -> str:
+    """Its first attempt fails, and tells all."""
+    if ctx.attempt == 1:
+        decline(card)
+    return card
+
+
+@durable_workflow(name="hostile.betraying", retry=Retry(max_attempts=1))
+def betraying(ctx: Context, card: str) -> None:
+    """As if the engine said what it was given, where it says the least important things."""
+    logging.getLogger("django_durable.runs").debug("betrayed %s", card)

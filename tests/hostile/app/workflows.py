@@ -232,4 +232,10 @@ def naming(ctx: Context, where: str, what: str) -> str:
     return "well"
 
 
+@durable_workflow(name="hostile.awaiting", step_retry=ONCE, retry=ONCE)
+def awaiting(ctx: Context, what: str) -> Any:
+    """What the event brings that is called so."""
+    return ctx.wait_for_event("wait", event=name_of(what)).payload
+
+
 from tests.hostile.app import secrets  # noqa: E402, F401  (it registers its workflows)
