@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
+import psutil
 import pytest
 
 from django_durable.client.handle import RunHandle
@@ -111,6 +112,22 @@ def test_children_drain_when_their_supervisor_is_killed() -> None:
     wait_until(lambda: not any(map(is_alive, children)), 5, "the children to end")
     assert {as_left(run) for run in runs} == {UNHARMED}
     assert all(executions(run.id) == {"first": 1, "second": 1} for run in runs)
+    assert no_worker_is_left()
+
+
+@pytest.mark.parametrize("is_leader_killed", [True, False], ids=["its supervisor is killed", "Ctrl-C"])
+def test_who_stands_by_ends_at_once(is_leader_killed: bool) -> None:
+    worker = Worker(standby=True)
+    worker.wait_for_start()
+    [first] = worker.children()
+    [standby] = wait_until(lambda: set(worker.children()) - {first}, 20, "one to stand by")
+    wait_until(lambda: psutil.Process(standby).num_threads() > 1, 20, "it to listen for orders")
+    if is_leader_killed:
+        worker.kill_leader()
+    else:
+        worker._process.signal(signal.SIGINT)
+    wait_until(lambda: not is_alive(standby) and not is_alive(first), 5, "both to end")
+    assert "Traceback" not in worker.log
     assert no_worker_is_left()
 
 

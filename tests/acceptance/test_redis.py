@@ -1,4 +1,4 @@
-"""Redis empties, goes away, hangs: nothing is lost, and starts are late by one sweep at most."""
+"""Redis empties, goes away, hangs: nothing is lost, and starts are late by no more than docs/reliability.md says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from uuid import UUID
 import pytest
 from django_redis import get_redis_connection
 
+from django_durable.conf import durable_settings
 from django_durable.models import Run
+from django_durable.queues.redis import BLOCK_SECONDS, HANG_SECONDS
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults
 from tests.processes import FAST, Worker, wait_until
@@ -17,7 +19,14 @@ from tests.servers import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-A_SWEEP = FAST["REAP_SECONDS"] + 1
+WORK = 0.5
+"""Seconds for what is done in the time besides waiting."""
+A_SWEEP = FAST["REAP_SECONDS"] + 2 * WORK
+
+
+def a_look() -> float:
+    """While Redis is away the workers look at the database themselves."""
+    return durable_settings().POLL_SECONDS + WORK
 
 
 def longest_wait_for_a_start() -> float:
@@ -66,14 +75,14 @@ def test_a_redis_that_stops_and_comes_back_loses_nothing(redis_server: RedisServ
     during = [faults.plodding.enqueue(2, 0) for _ in range(20)]
     assert time.monotonic() - started < 0.5
     wait_for_success(*(run.id for run in during), timeout=5)
-    assert longest_wait_for_a_start() < A_SWEEP
+    assert longest_wait_for_a_start() < a_look()
 
     redis_server.start()
     worker_pids = worker.children()
     after = [faults.plodding.enqueue(2, 0) for _ in range(20)]
     ids = [run.id for run in (*early, *during, *after)]
     wait_for_success(*ids)
-    assert longest_wait_for_a_start() < A_SWEEP
+    assert longest_wait_for_a_start() < a_look()
     assert none_repeated(ids)
     assert worker.children() == worker_pids
     assert "Traceback" not in worker.log
@@ -99,6 +108,6 @@ def test_a_redis_that_hangs_holds_nobody_up(redis_server: RedisServer) -> None:
         started = time.monotonic()
         runs = [faults.plodding.enqueue(2, 0) for _ in range(20)]
         assert time.monotonic() - started < 0.5
-        wait_for_success(*(run.id for run in runs), timeout=3.5)
+        wait_for_success(*(run.id for run in runs), timeout=a_look() + BLOCK_SECONDS + HANG_SECONDS)
     finally:
         redis_server._process.signal(signal.SIGCONT)

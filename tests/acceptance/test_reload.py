@@ -39,3 +39,17 @@ def test_changed_code_replaces_the_children_after_their_steps_and_a_signal_still
     assert worker.stop() == 0
     assert not is_alive(after)
     assert not WorkerRow.objects.filter(stopped_at=None).exists()
+
+
+def test_who_stands_by_is_replaced_too(tmp_path: Path) -> None:
+    settings = tmp_path / "edited_settings.py"
+    settings.write_text(CODE.format(version="old"))
+    environment = {"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": settings.stem}
+    worker = Worker("--reload", standby=True, env=environment)
+    before = set(wait_until(lambda: len(found := worker.children()) == 2 and found, 20, "one to stand by"))
+
+    settings.write_text(CODE.format(version="edited"))
+    after = wait_until(lambda: len(found := set(worker.children()) - before) == 2 and found, 20, "both to be replaced")
+    assert set(worker.children()) == after
+    assert worker.stop() == 0
+    assert not any(map(is_alive, after))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
+import psutil
 import pytest
 
 from django_durable.models import Run
+from django_durable.models import Worker as WorkerRow
 from tests.acceptance.traces import (
     executions,
     new_gate,
@@ -70,6 +72,28 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
     after = faults.plodding.enqueue(1, 0)
     wait_for_success(after.id)
     assert child not in worker.children()
+
+
+def test_who_stands_by_has_nothing_until_it_is_called_and_then_takes_up_what_the_dead_one_left() -> None:
+    # A lease that nobody could wait for.
+    worker = Worker(standby=True, durable={"LEASE_SECONDS": 60})
+    worker.wait_for_start()
+    [first] = worker.children()
+    [standby] = wait_until(lambda: set(worker.children()) - {first}, 20, "one to stand by")
+    process = psutil.Process(standby)
+    wait_until(lambda: process.num_threads() > 1, 20, "it to have imported the project, and to listen for orders")
+    assert process.net_connections(kind="all") == []
+    assert [row.pid for row in WorkerRow.objects.all()] == [first]
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    assert wait_for_trace(run.id, "second").pid == first
+    os.kill(first, signal.SIGKILL)
+    assert wait_for_trace(run.id, "second", count=2).pid == standby
+    open_gate(gate)
+    wait_for_success(run.id)
+    wait_until(lambda: len(worker.children()) == 3, 20, "a replacement, and another that stands by")
+    assert worker.stop() == 0
+    assert "Traceback" not in worker.log
 
 
 @pytest.mark.behaviour("RUN-06b")
