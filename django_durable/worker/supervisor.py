@@ -28,7 +28,7 @@ from .takeover import Takeover
 logger = logging.getLogger("django_durable.worker")
 
 QUICK_DEATH_SECONDS = 5.0
-LONGEST_RESTART_PAUSE = 30.0
+LONGEST_RESTART_PAUSE, MOST_DOUBLINGS = 30.0, 5
 DEATH_SECONDS = 2.0
 """How long we wait to see that a child is dead that was killed."""
 FEWEST_ISOLATED = 2
@@ -59,6 +59,8 @@ class Supervisor:
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
         self._standby_at = time.monotonic() + STANDBY_SECONDS if has_standby else inf
         """When one is to be started that stands by; infinite where there is one, or is to be none."""
+        self._standby_deaths = 0
+        """How many of them have died one after the other soon after their start."""
         self._most_isolated = max(processes, FEWEST_ISOLATED)
         self._suspects = 0
         """How many wait for a process of their own, as far as anybody has told."""
@@ -264,7 +266,10 @@ class Supervisor:
             logger.warning("what stood by has ended pid=%d exit=%d", child.process.pid, child.process.returncode)
         if not self._stopping:
             is_quick = not child.is_draining and now - child.started <= QUICK_DEATH_SECONDS
-            self._standby_at = now + (LONGEST_RESTART_PAUSE if is_quick else STANDBY_SECONDS)
+            self._standby_deaths = self._standby_deaths + 1 if is_quick else 0
+            # A single one may have been killed; one that dies at each start would do nothing but take a core.
+            doublings = min(max(0, self._standby_deaths - 1), MOST_DOUBLINGS)
+            self._standby_at = now + min(STANDBY_SECONDS * 2**doublings, LONGEST_RESTART_PAUSE)
 
     def _forget_pipes(self, child: Child) -> None:
         if child.reports in self._selector.get_map():
