@@ -1,4 +1,4 @@
-"""`make test-browser` is promised in three minutes: a whole run that takes a third more fails."""
+"""`make test-browser` is promised in three minutes: a whole run that takes much longer fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser import __main__ as runner
 
-GOAL, MOST = 180, 240
+GOAL, MOST = 180, 480
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ GOAL, MOST = 180, 240
         (0, 150, 0, "150 s of 180"),
         (0, GOAL, 0, "180 s of 180"),
         (0, 200, 0, "200 s, 20 more than the 180"),
-        (0, MOST, 0, "240 s, 60 more than the 180"),
-        (0, 241, 1, "241 s: it is to take 180, and fails from 240 on"),
+        (0, MOST, 0, "480 s, 300 more than the 180"),
+        (0, 481, 1, "481 s: it is to take 180, and fails from 480 on"),
         (1, 150, 1, "150 s of 180"),
-        (2, 241, 2, "241 s: "),
+        (2, 481, 2, "481 s: "),
     ],
 )
 def test_a_whole_run_is_held_to_its_time(passed: int, seconds: int, status: int, told: str) -> None:
@@ -45,4 +45,4 @@ def test_the_exit_status_is_what_was_judged(
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(runner, "run_parts", lambda parts, given, side_by_side: (0, Counter(passed=3)))
     assert runner.main(arguments) == status
-    assert "3 passed, 0 failed, make test-browser: 241 s" in capsys.readouterr().out
+    assert "3 passed, 0 failed, make test-browser: 481 s" in capsys.readouterr().out

@@ -29,8 +29,9 @@ PARTS = [[str(FOLDER / file) for file in part] for part in APART]
 REST = [str(FOLDER), *(f"--ignore={file}" for part in PARTS for file in part)]
 WHOLE: list[Part] = [(BACKEND, selection) for selection in (REST, *PARTS)]
 SIDE_BY_SIDE = 2
-GOAL, MOST = 180, 240
-"""Seconds for all of them: what is promised, and what a machine that is slower than ours, or busy, may take."""
+GOAL, MOST = 180, 480
+"""Seconds for all of them: what is promised, and what a machine may take that is half as fast as ours, or less. The
+same suite took from 142 to 203 seconds on machines of one kind."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
