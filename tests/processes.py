@@ -19,6 +19,10 @@ from tests.servers import Guarded
 MANAGE = Path(__file__).with_name("manage.py")
 STARTED = "started worker="
 FAST = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.5, "REAP_SECONDS": 0.5}
+PATIENCE = 60.0
+"""How long it takes that something which has to happen at some time, and does not, fails a test; nothing else. Where it
+happens this costs nothing, and a slow machine takes five seconds and more to start a process. A claim about time has a
+number of its own, counted from when such slow work is over. Less than the time for which pytest lets a test hang."""
 
 Value = TypeVar("Value")
 
@@ -76,10 +80,10 @@ class Command:
         """Process ids of the workers under a supervisor, not of what Python asks while it starts (ldconfig)."""
         return sorted(child.pid for child in psutil.Process(self.pid).children() if is_python(child))
 
-    def wait(self, timeout: float = 30.0) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         return self._process.wait(timeout)
 
-    def wait_for_log(self, text: str, timeout: float = 30.0) -> None:
+    def wait_for_log(self, text: str, timeout: float = PATIENCE) -> None:
         wait_until(lambda: text in self.log or not self.running, timeout, f"{self} to log {text!r}")
         assert text in self.log, f"{self} ended with {self.returncode} before it logged {text!r}"
 
@@ -96,7 +100,7 @@ class Command:
         """A signal for the first process, as `kill` from a shell or a service manager sends it."""
         self._process.signal(number, group=False)
 
-    def stop(self, timeout: float = 30.0) -> int:
+    def stop(self, timeout: float = PATIENCE) -> int:
         """SIGTERM, and wait for the end."""
         self.signal(signal.SIGTERM)
         return self.wait(timeout)
@@ -160,7 +164,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], Value], timeout: float = 10.0, message: str = "") -> Value:
+def wait_until(condition: Callable[[], Value], timeout: float = PATIENCE, message: str = "") -> Value:
     """Ask until the answer is true, and return it."""
     began = time.monotonic()
     while not (value := condition()):

@@ -18,7 +18,7 @@ from tests.app.models import Counter
 from django.conf import settings
 Counter.objects.create(name=settings.DURABLE["KEY_PREFIX"], value=1)
 """
-SLEEP = "import time; print('asleep'); time.sleep(60)"
+SLEEP = "import time; print('asleep'); time.sleep(600)"
 
 
 @pytest.mark.contract

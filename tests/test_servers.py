@@ -126,8 +126,8 @@ def test_servers_end_with_a_run_that_is_killed():
         folder, *pids = run.stdout.readline().split()
         assert all(is_alive(int(pid)) for pid in pids)
         run.kill()
-    wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), 15, "the servers to end")
-    wait_until(lambda: not Path(folder).exists(), 15, "the folder to be removed")
+    wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), message="the servers to end")
+    wait_until(lambda: not Path(folder).exists(), message="the folder to be removed")
 
 
 def test_guarded_process_ends_as_its_command_does(tmp_path):

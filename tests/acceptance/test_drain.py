@@ -24,6 +24,9 @@ from tests.processes import Worker, is_alive, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+NO_END_OF_GRACE = {"SHUTDOWN_GRACE_SECONDS": 300}
+"""Longer than anybody waits here: what ends is not ended by that."""
+
 
 def as_left(run: RunHandle[object]) -> tuple[object, ...]:
     row = run.refresh().run
@@ -40,7 +43,7 @@ def no_worker_is_left() -> bool:
 @pytest.mark.behaviour("RUN-15b")
 @pytest.mark.contract
 def test_sigterm_leaves_no_lease() -> None:
-    worker = Worker("--processes", "2")
+    worker = Worker("--processes", "2", durable=NO_END_OF_GRACE)
     gate = new_gate()
     held = faults.held_inside.enqueue(gate)
     busy = [faults.plodding.enqueue(1000, 0.02) for _ in range(10)]
@@ -52,13 +55,13 @@ def test_sigterm_leaves_no_lease() -> None:
 
     worker.signal(signal.SIGTERM)
     # What comes to its next step is handed back while another run's step still goes on.
-    wait_until(lambda: Run.objects.filter(status="queued").count() == len(busy), 5, "runs to be handed back")
+    wait_until(lambda: Run.objects.filter(status="queued").count() == len(busy), message="runs to be handed back")
     # A child that has not heard of it yet may well take another run.
-    wait_until(lambda: worker.log.count("draining worker=") == 2, 5, "both children to drain")
+    wait_until(lambda: worker.log.count("draining worker=") == 2, message="both children to drain")
     assert worker.running
     untouched = faults.plodding.enqueue(1, 0)
     open_gate(gate)
-    assert worker.wait(5) == 0
+    assert worker.wait() == 0
 
     assert {as_left(run) for run in (held, *busy, untouched)} == {UNHARMED}
     assert untouched.run.claims == 0
@@ -77,28 +80,28 @@ def test_a_step_that_outlasts_the_grace_keeps_its_lease_until_its_process_is_dea
         held = run.refresh().run.lease_token is not None
         assert held or not is_alive(child), "the lease was gone before the code was"
         time.sleep(0.01)
-    assert worker.wait(5) == 0
-    assert 1 <= time.monotonic() - began < 3
+    assert worker.wait() == 0
+    # A second, and the end of two processes: neither a lease, nor the usual grace, nor until the gate gives up.
+    assert 1 <= time.monotonic() - began < 20
     assert as_left(run) == UNHARMED
     assert no_worker_is_left()
 
 
 def test_a_second_signal_ends_at_once() -> None:
-    worker = Worker()
+    worker = Worker(durable=NO_END_OF_GRACE)
     run = faults.held_inside.enqueue(new_gate())
     child = wait_for_trace(run.id, "second").pid
     worker.signal(signal.SIGTERM)
     worker.wait_for_log("draining: SIGTERM")
     worker.wait_for_log("draining worker=")
-    began = time.monotonic()
     worker.signal(signal.SIGINT)
-    assert worker.wait(5) == 128 + signal.SIGINT
-    assert time.monotonic() - began < 1
+    # The gate stays shut.
+    assert worker.wait() == 128 + signal.SIGINT
     assert not is_alive(child)
 
 
 def test_children_drain_when_their_supervisor_is_killed() -> None:
-    worker = Worker("--processes", "2")
+    worker = Worker("--processes", "2", durable=NO_END_OF_GRACE)
     gate = new_gate()
     runs = [faults.held_inside.enqueue(gate) for _ in range(8)]
     for run in runs:
@@ -109,7 +112,7 @@ def test_children_drain_when_their_supervisor_is_killed() -> None:
     worker.kill_leader()
     wait_until(lambda: worker.log.count("draining worker=") == 2, message="both children to drain")
     open_gate(gate)
-    wait_until(lambda: not any(map(is_alive, children)), 5, "the children to end")
+    wait_until(lambda: not any(map(is_alive, children)), message="the children to end")
     assert {as_left(run) for run in runs} == {UNHARMED}
     assert all(executions(run.id) == {"first": 1, "second": 1} for run in runs)
     assert no_worker_is_left()
@@ -119,27 +122,28 @@ def test_children_drain_when_their_supervisor_is_killed() -> None:
 def test_who_stands_by_ends_at_once(is_leader_killed: bool) -> None:
     worker = Worker(standby=True)
     worker.wait_for_start()
-    [first] = worker.children()
-    [standby] = wait_until(lambda: set(worker.children()) - {first}, 20, "one to stand by")
-    wait_until(lambda: psutil.Process(standby).num_threads() > 1, 20, "it to listen for orders")
+    # Where that took long the other one is there already; it has no row.
+    [first] = WorkerRow.objects.values_list("pid", flat=True)
+    [standby] = wait_until(lambda: set(worker.children()) - {first}, message="one to stand by")
+    wait_until(lambda: psutil.Process(standby).num_threads() > 1, message="it to listen for orders")
     if is_leader_killed:
         worker.kill_leader()
     else:
         worker._process.signal(signal.SIGINT)
-    wait_until(lambda: not is_alive(standby) and not is_alive(first), 5, "both to end")
+    wait_until(lambda: not is_alive(standby) and not is_alive(first), message="both to end")
     assert "Traceback" not in worker.log
     assert no_worker_is_left()
 
 
 def test_a_signal_that_reaches_the_whole_group_drains_as_well() -> None:
     """As Ctrl-C in a terminal does."""
-    worker = Worker()
+    worker = Worker(durable=NO_END_OF_GRACE)
     gate = new_gate()
     run = faults.held_inside.enqueue(gate)
     wait_for_trace(run.id, "second")
     worker._process.signal(signal.SIGINT)
     worker.wait_for_log("draining worker=")
     open_gate(gate)
-    assert worker.wait(5) == 0
+    assert worker.wait() == 0
     assert as_left(run) == UNHARMED
     assert len(traces(run.id, "second", "end")) == 1

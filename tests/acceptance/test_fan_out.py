@@ -32,7 +32,7 @@ def test_two_workers_with_a_slot_each_bring_six_hundred_children_to_their_end_an
 def test_a_worker_that_is_killed_among_them_costs_no_child_and_no_wake() -> None:
     doomed = Worker("--concurrency", "4")
     run = fanning.whole.enqueue(300)
-    wait_until(lambda: ended() >= 30, 30, "some of the children are over")
+    wait_until(lambda: ended() >= 30, message="some of the children are over")
     doomed.kill()
     assert ended() < 300
     Worker("--concurrency", "4")

@@ -26,7 +26,8 @@ def test_a_step_of_three_leases_stays_with_its_worker() -> None:
 
     three_leases = timedelta(seconds=3 * FAST["LEASE_SECONDS"])
     wait_until(
-        lambda: run.refresh().run.lease_expires_at >= claimed.lease_expires_at + three_leases, 20, "three more leases"
+        lambda: run.refresh().run.lease_expires_at >= claimed.lease_expires_at + three_leases,
+        message="three leases",
     )
     open_gate(gate)
     wait_for_success(run.id)

@@ -39,11 +39,12 @@ def test_max_runs_ends_the_worker_with_runs_left() -> None:
 
 def test_max_seconds_ends_the_worker() -> None:
     run = faults.plodding.enqueue(10_000, 0.02)
-    worker = Worker("--max-seconds", "1")
+    worker = Worker("--max-seconds", "2")
     worker.wait_for_start()
     began = time.monotonic()
-    assert worker.wait(5) == 0
-    assert 0.9 < time.monotonic() - began < 2.5
+    assert worker.wait() == 0
+    # Its steps take minutes, and nothing else ends it.
+    assert 1 < time.monotonic() - began < 30
     assert run.refresh().status == "queued"
     assert len(traces(run.id)) > 5
 
@@ -91,12 +92,12 @@ def test_a_workers_row_and_its_health_file_tell_that_it_lives(tmp_path: Path) ->
     assert "app.plodding" in row.workflows
 
     touched = health.stat().st_mtime_ns
-    wait_until(lambda: health.stat().st_mtime_ns > touched, 2, "the next touch")
-    wait_until(lambda: WorkerRow.objects.get().heartbeat_at > row.heartbeat_at, 2, "the next beat")
+    wait_until(lambda: health.stat().st_mtime_ns > touched, message="the next touch")
+    wait_until(lambda: WorkerRow.objects.get().heartbeat_at > row.heartbeat_at, message="the next beat")
     worker.freeze()
     touched = health.stat().st_mtime_ns
     worker.thaw()
-    wait_until(lambda: health.stat().st_mtime_ns > touched, 2, "a touch after the thaw")
+    wait_until(lambda: health.stat().st_mtime_ns > touched, message="a touch after the thaw")
     assert worker.stop() == 0
     assert WorkerRow.objects.get().stopped_at is not None
 
@@ -104,13 +105,14 @@ def test_a_workers_row_and_its_health_file_tell_that_it_lives(tmp_path: Path) ->
 def test_a_worker_waits_for_a_database_that_is_down(postgres_server: PostgresServer) -> None:
     postgres_server.stop()
     connection.close()
+    began = time.monotonic()
     worker = Worker()
     worker.wait_for_log("the database is down or not migrated, trying again")
     postgres_server.start()
     run = faults.plodding.enqueue(1, 0)
     wait_for_success(run.id)
     assert "Traceback" not in worker.log
-    assert worker.log.count("trying again") < 15
+    assert worker.log.count("trying again") < 12 + time.monotonic() - began
 
 
 def test_a_worker_that_waits_for_its_database_can_be_stopped(postgres_server: PostgresServer) -> None:
@@ -118,7 +120,7 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(postgres_server: Po
     connection.close()
     worker = Worker()
     worker.wait_for_log("trying again")
-    assert worker.stop(5) == 0
+    assert worker.stop() == 0
     assert "Traceback" not in worker.log
 
 
@@ -145,14 +147,17 @@ def test_a_worker_waits_for_the_tables(backend: str, tmp_path: Path) -> None:
 
 
 def test_a_dead_child_comes_back_more_and_more_slowly() -> None:
-    worker = Worker()
-    for number in (1, 2):
-        wait_until(lambda number=number: worker.starts == number, message="a child")
-        os.kill(worker.children()[0], signal.SIGKILL)
-    killed = time.monotonic()
+    worker, seen = Worker(), set[int]()
+    for _ in range(2):
+        # Before it works: one that has lived for five seconds, as long as a start may take, comes back at once again.
+        [child] = wait_until(lambda: set(worker.children()) - seen, message="a child")
+        seen.add(child)
+        killed = time.monotonic()
+        os.kill(child, signal.SIGKILL)
     # At once after the first death, a second after the next.
-    wait_until(lambda: worker.starts == 3, message="the third child")
+    wait_until(lambda: set(worker.children()) - seen, message="the third child")
     assert time.monotonic() - killed > 0.9
+    worker.wait_for_start()
 
 
 @pytest.mark.behaviour("WAIT-01a")

@@ -26,7 +26,7 @@ def test_a_run_that_kills_its_process_is_blocked_and_its_neighbours_succeed() ->
     later = [faults.plodding.enqueue(3, 0) for _ in range(20)]
     open_gate(never_in_doubt)
 
-    wait_until(lambda: poison.refresh().status == "blocked", 20, "the run to be blocked")
+    wait_until(lambda: poison.refresh().status == "blocked", message="the run to be blocked")
     wait_for_success(*(run.id for run in (*company, *later)))
     row = poison.refresh().run
     # Once in company, which proves nothing, then three times alone.
@@ -46,7 +46,7 @@ def test_sys_exit_fails_the_step_and_not_the_process() -> None:
     worker.wait_for_start()
     children = worker.children()
     exits = faults.exiting.enqueue()
-    wait_until(lambda: exits.refresh().status == "failed", 10, "the run to fail")
+    wait_until(lambda: exits.refresh().status == "failed", message="the run to fail")
     [step] = exits.steps()
     assert (step.status, step.error["type"], step.error["message"]) == ("failed", "SystemExit", "enough")
     assert exits.error is not None

@@ -14,7 +14,7 @@ from django_durable.client.handle import RunHandle
 from django_durable.models import JournalEntry, Run
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults
-from tests.processes import Worker, wait_until
+from tests.processes import PATIENCE, Worker, wait_until
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,13 +45,13 @@ def test_runs_outlive_their_database_connections(
     half = RUNS // 2
     handles: list[RunHandle[list[int]]] = faults.plodding.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)
     handles += faults.plodding_async.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)
-    wait_until(lambda: JournalEntry.objects.count() > RUNS, 15, "the runs to be on their way")
+    wait_until(lambda: JournalEntry.objects.count() > RUNS, message="the runs to be on their way")
     children = worker.children()
 
     strike(postgres_server)
     assert Run.objects.live().count() > RUNS // 4
 
-    wait_for_success(*(handle.id for handle in handles), timeout=30)
+    wait_for_success(*(handle.id for handle in handles))
     assert worker.children() == children
     for handle in handles:
         assert [step.value for step in handle.steps()] == [2 * turn for turn in range(STEPS)]
@@ -75,14 +75,14 @@ def held_by_a_web_request(run_id: UUID) -> Iterator[None]:
             with transaction.atomic():
                 Run.objects.select_for_update().get(pk=run_id)
                 is_held.set()
-                is_over.wait(30)
+                is_over.wait(2 * PATIENCE)
         finally:
             connection.close()
 
     thread = threading.Thread(target=request)
     thread.start()
     try:
-        assert is_held.wait(10)
+        assert is_held.wait(PATIENCE)
         yield
     finally:
         is_over.set()
@@ -90,16 +90,17 @@ def held_by_a_web_request(run_id: UUID) -> Iterator[None]:
 
 
 def test_an_open_transaction_on_one_run_holds_up_no_other() -> None:
-    Worker()
+    # Who waited for the row would do so until it is free or the lease is over, or for seconds at each of the steps.
+    Worker(durable={"LEASE_SECONDS": 120})
     gate = new_gate()
     held = faults.held_inside.enqueue(gate)
     wait_for_trace(held.id, "second")
     with held_by_a_web_request(held.id):
         open_gate(gate)
         wait_for_trace(held.id, "second", "end")
-        others = [faults.plodding.enqueue(5, 0) for _ in range(20)]
-        others += [faults.plodding_async.enqueue(5, 0) for _ in range(20)]
-        wait_for_success(*(run.id for run in others), timeout=1.5)
+        others = [faults.plodding.enqueue(20, 0) for _ in range(20)]
+        others += [faults.plodding_async.enqueue(20, 0) for _ in range(20)]
+        wait_for_success(*(run.id for run in others), timeout=25)
         assert [step.path for step in held.steps()] == ["first"]
     wait_for_success(held.id)
     assert executions(held.id) == {"first": 1, "second": 1, "third": 1}
@@ -114,7 +115,7 @@ def test_a_row_held_past_the_lease_costs_another_claim_and_nothing_else() -> Non
     with held_by_a_web_request(held.id):
         open_gate(gate)
         lapsed = "SELECT lease_expires_at < statement_timestamp() FROM django_durable_run"
-        wait_until(lambda: _value(lapsed), 10, "the lease to lapse")
+        wait_until(lambda: _value(lapsed), message="the lease to lapse")
     wait_for_success(held.id)
     assert executions(held.id) == {"first": 1, "second": 2, "third": 1}
     run = held.refresh().run

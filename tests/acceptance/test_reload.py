@@ -32,7 +32,7 @@ def test_changed_code_replaces_the_children_after_their_steps_and_a_signal_still
     assert worker.children() == [before], "the step under way was not waited for"
     open_gate(gate)
     wait_for_success(run.id)
-    wait_until(lambda: WorkerRow.objects.filter(stopped_at=None, version="edited").exists(), 5, "a child with new code")
+    wait_until(lambda: WorkerRow.objects.filter(stopped_at=None, version="edited").exists(), message="a new child")
     [after] = worker.children()
     assert (run.refresh().run.crashes, is_alive(before)) == (0, False)
 
@@ -46,10 +46,10 @@ def test_who_stands_by_is_replaced_too(tmp_path: Path) -> None:
     settings.write_text(CODE.format(version="old"))
     environment = {"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": settings.stem}
     worker = Worker("--reload", standby=True, env=environment)
-    before = set(wait_until(lambda: len(found := worker.children()) == 2 and found, 20, "one to stand by"))
+    before = set(wait_until(lambda: len(found := worker.children()) == 2 and found, message="one to stand by"))
 
     settings.write_text(CODE.format(version="edited"))
-    after = wait_until(lambda: len(found := set(worker.children()) - before) == 2 and found, 20, "both to be replaced")
-    assert set(worker.children()) == after
+    after = wait_until(lambda: len(found := set(worker.children()) - before) == 2 and found, message="two new ones")
+    wait_until(lambda: set(worker.children()) == after, message="no other")
     assert worker.stop() == 0
     assert not any(map(is_alive, after))

@@ -27,13 +27,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def recovery_seconds(backend: str, start: float) -> float:
-    """Lease, reap and two seconds; on SQLite a lapse has to be seen twice, a heartbeat apart.
+    """Lease, reap and ten seconds; on SQLite a lapse has to be seen twice, a heartbeat apart.
 
     What died in a step gets a process of its own: where ``start``, in which a worker has started here, says that this
-    alone takes longer than two seconds, as long as that.
+    may take longer than ten seconds, as long as that.
     """
     one_more = FAST["HEARTBEAT_SECONDS"] if backend == "sqlite" else 0
-    return FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + max(2, 2 * start) + one_more
+    return FAST["LEASE_SECONDS"] + FAST["REAP_SECONDS"] + max(10, 4 * start) + one_more
 
 
 @pytest.mark.behaviour("RUN-05b", "RUN-05c")
@@ -59,14 +59,14 @@ def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
 
 def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
     # A lease that nobody could wait for: the supervisor itself takes away what its dead child held.
-    worker = Worker(durable={"LEASE_SECONDS": 60})
-    start = worker.wait_for_start()
+    worker = Worker(durable={"LEASE_SECONDS": 300})
+    worker.wait_for_start()
     gate = new_gate()
     run = faults.held_inside.enqueue(gate)
     child = wait_for_trace(run.id, "second").pid
     os.kill(child, signal.SIGKILL)
     open_gate(gate)
-    wait_for_success(run.id, timeout=max(6, 3 * start))
+    wait_for_success(run.id)
     assert executions(run.id) == {"first": 1, "second": 2, "third": 1}
     # The next run is in company again: that takes the replacement, not the process for suspects.
     after = faults.plodding.enqueue(1, 0)
@@ -76,12 +76,13 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
 
 def test_who_stands_by_has_nothing_until_it_is_called_and_then_takes_up_what_the_dead_one_left() -> None:
     # A lease that nobody could wait for.
-    worker = Worker(standby=True, durable={"LEASE_SECONDS": 60})
+    worker = Worker(standby=True, durable={"LEASE_SECONDS": 300})
     worker.wait_for_start()
-    [first] = worker.children()
-    [standby] = wait_until(lambda: set(worker.children()) - {first}, 20, "one to stand by")
+    # Where that took long the other one is there already; it has no row.
+    [first] = WorkerRow.objects.values_list("pid", flat=True)
+    [standby] = wait_until(lambda: set(worker.children()) - {first}, message="one to stand by")
     process = psutil.Process(standby)
-    wait_until(lambda: process.num_threads() > 1, 20, "it to have imported the project, and to listen for orders")
+    wait_until(lambda: process.num_threads() > 1, message="it to have imported the project, and to listen for orders")
     assert process.net_connections(kind="all") == []
     assert [row.pid for row in WorkerRow.objects.all()] == [first]
     gate = new_gate()
@@ -91,7 +92,7 @@ def test_who_stands_by_has_nothing_until_it_is_called_and_then_takes_up_what_the
     assert wait_for_trace(run.id, "second", count=2).pid == standby
     open_gate(gate)
     wait_for_success(run.id)
-    wait_until(lambda: len(worker.children()) == 3, 20, "a replacement, and another that stands by")
+    wait_until(lambda: len(worker.children()) == 3, message="a replacement, and another that stands by")
     assert worker.stop() == 0
     assert "Traceback" not in worker.log
 

@@ -24,16 +24,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.behaviour("RUN-06b", "RUN-07a")
 def test_its_process_drains_and_ends_and_its_lease_lives_as_long_as_its_code() -> None:
     # A lease that does not lapse meanwhile: who gets the run has it from the supervisor.
-    worker = Worker(durable={"SHUTDOWN_GRACE_SECONDS": 1, "LEASE_SECONDS": 60})
-    start = worker.wait_for_start()
+    worker = Worker(durable={"SHUTDOWN_GRACE_SECONDS": 2, "LEASE_SECONDS": 300})
+    worker.wait_for_start()
     gate = new_gate()
-    run, other = faults.never_ending.enqueue(gate), faults.plodding.enqueue(80, 0.03)
+    run, other = faults.never_ending.enqueue(gate), faults.plodding.enqueue(150, 0.03)
     first = wait_for_trace(run.id, "deaf")
     wait_for_entry(other.id, "plod[0]")
     wait_for_trace(run.id, "deaf", "told")
 
     worker.wait_for_log("step 'deaf' does not end although its time is over")
-    wait_until(lambda: other.refresh().status == "queued", 5, "the other run to be handed back")
+    wait_until(lambda: other.refresh().status == "queued", message="the other run to be handed back")
     assert is_alive(first.pid)
     while is_alive(first.pid):
         held = run.refresh().run.lease_token is not None
@@ -44,8 +44,8 @@ def test_its_process_drains_and_ends_and_its_lease_lives_as_long_as_its_code() -
     wait_for_success(run.id, other.id)
     again = wait_for_trace(run.id, "deaf", count=2)
     assert again.pid != first.pid
-    # Time-out and grace take three of them; the rest is the start of a process, and no lease is waited for.
-    assert again.at - first.at < max(10, 5 + 3 * start)
+    # No lease was waited for: that would have taken longer than anybody waits here.
+    assert again.at - first.at < 300
     assert executions(run.id) == {"first": 1, "deaf": 2}
     assert set(executions(other.id).values()) == {1}
     assert [(row.crashes, row.suspect) for row in (run.refresh().run, other.refresh().run)] == [(0, False)] * 2

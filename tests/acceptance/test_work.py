@@ -17,7 +17,7 @@ def test_runs_finish_in_two_processes() -> None:
     process = WorkerProcess("--processes", "2")
     handles = workflows.many_steps.enqueue_many([{"count": 5}] * 20)
     asynchronous = [workflows.doubling_async.enqueue(number) for number in range(20)]
-    wait_until(lambda: Run.objects.filter(status="succeeded").count() == 40, 20, "40 runs succeed")
+    wait_until(lambda: Run.objects.filter(status="succeeded").count() == 40, message="40 runs succeed")
     assert {handle.result() for handle in handles} == {20}
     assert [handle.result() for handle in asynchronous] == [number * 2 for number in range(20)]
     assert process.stop() == 0

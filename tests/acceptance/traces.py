@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from django_durable.models import JournalEntry, Payload, Run
 from tests.app.faults import gate_file, trace_file
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ def executions(run_id: UUID) -> Counter[str]:
 def wait_for_trace(run_id: UUID, path: str, moment: str = "begin", count: int = 1) -> Trace:
     """The latest trace, once there are `count` of it."""
     what = f"trace {count} of {moment} of {path}"
-    wait_until(lambda: len(traces(run_id, path, moment)) >= count, 15, what)
+    wait_until(lambda: len(traces(run_id, path, moment)) >= count, message=what)
     return traces(run_id, path, moment)[-1]
 
 
 def wait_for_entry(run_id: UUID, path: str) -> None:
     """Until the step is journaled."""
     entries = JournalEntry.objects.filter(run_id=run_id, path=path, status="succeeded")
-    wait_until(entries.exists, 15, f"the journal entry of {path}")
+    wait_until(entries.exists, message=f"the journal entry of {path}")
 
 
 def new_gate() -> str:
@@ -64,7 +64,7 @@ def stored(run_id: UUID) -> list[Any]:
     ]
 
 
-def wait_for_success(*run_ids: UUID, timeout: float = 15.0) -> None:
+def wait_for_success(*run_ids: UUID, timeout: float = PATIENCE) -> None:
     runs = Run.objects.filter(pk__in=run_ids)
     wait_until(
         lambda: runs.filter(status="succeeded").count() == len(run_ids), timeout, f"{len(run_ids)} runs to succeed"

@@ -26,7 +26,7 @@ def meet(seconds: float) -> int:
 
 @durable_workflow(step_retry=ONCE, retry=ONCE)
 def meeting(ctx: Context) -> Any:
-    found = ctx.join("both", {"a": lambda ctx: ctx.step("meet", meet, 20), "b": lambda ctx: ctx.step("meet", meet, 20)})
+    found = ctx.join("both", {"a": lambda ctx: ctx.step("meet", meet, 60), "b": lambda ctx: ctx.step("meet", meet, 60)})
     return len(set(found.values()))
 
 
@@ -39,7 +39,7 @@ async def meeting_async(ctx: AsyncContext) -> Any:
         here.append(name)
         if len(here) == 2:
             full.set()
-        await asyncio.wait_for(full.wait(), 20)
+        await asyncio.wait_for(full.wait(), 60)
         return name
 
     return await ctx.join(

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from django_durable import AsyncContext, Context, Retry, current_step, durable_workflow
 
-GATE_SECONDS = 60.0
+GATE_SECONDS = 120.0
+"""Longer than any test waits: what happens only once a gate has given up is not what a test has seen."""
 ONCE = Retry(max_attempts=1)
 
 

@@ -20,7 +20,7 @@ def test_a_small_one() -> None:
     options = ["--json", "--queue", "database", "--repetitions", "1", "--few", "5", "--many", "20", "--dearer", "100"]
     command = [sys.executable, "benchmarks/fanout.py", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DURABLE_", "DJANGO_"))}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     few, many, ratio, last = done.stdout.splitlines()
     assert few.startswith("     5 children ") and many.startswith("    20 children ")

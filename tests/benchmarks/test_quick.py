@@ -65,7 +65,7 @@ def test_it_measures_what_it_was_told(options: list[str], measured: str) -> None
     """Worker processes on SQLite, rows on PostgreSQL without Redis; each counted afterwards."""
     command = [sys.executable, "benchmarks/quick.py", "--json", "--size", "0.02", "--repetitions", "0", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DURABLE_", "DJANGO_"))}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     first, *_, last = done.stdout.splitlines()
     assert first.startswith(measured)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.looks import THEMES, Look, starting
 from tests.browser.watching import watch
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 
 Open = Callable[..., Page]

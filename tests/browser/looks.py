@@ -39,7 +39,7 @@ def starting(theme: str, folder: Path) -> Iterator[Callable[[], Look]]:
     with Guarded(command, log=log, env=_environment(theme, folder), cwd=ROOT) as process:
 
         def look() -> Look:
-            wait_until(lambda: ready.exists() or not process.running, 60, f"the site in {theme}")
+            wait_until(lambda: ready.exists() or not process.running, message=f"the site in {theme}")
             assert process.running, log.read_text(errors="replace")
             cookie = json.loads(ready.read_text())
             return Look(cookie["url"], cookie)

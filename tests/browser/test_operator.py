@@ -23,7 +23,7 @@ def test_from_the_list_to_the_audit(page: Page) -> None:
     """A real run, worked by a real worker, is found by its tag, looked at, and cancelled with a reason."""
     run_id = sleepy.using(tags=["order-42"]).enqueue(seconds=3_600).id
     Worker()
-    wait_until(lambda: status_of(run_id) == "waiting", 30)
+    wait_until(lambda: status_of(run_id) == "waiting")
     page.goto(reverse("admin:django_durable_run_changelist"))
     page.locator("#searchbar").fill("order-42")
     page.locator("#searchbar").press("Enter")
@@ -35,7 +35,7 @@ def test_from_the_list_to_the_audit(page: Page) -> None:
     assert status_of(run_id) == "waiting", "it is asked first"
     page.get_by_label("Reason").fill("The customer has called.")
     page.get_by_role("button", name="Yes, do it").click()
-    wait_until(lambda: status_of(run_id) == "cancelled", 30)
+    wait_until(lambda: status_of(run_id) == "cancelled")
     page.goto(run_url(Run(pk=run_id)))
     expect(page.locator(".durable-pill-cancelled").first).to_be_visible()
     audit = page.locator("section", has=page.get_by_role("heading", name="Audit"))
@@ -72,13 +72,13 @@ def drawn(rows: Locator) -> list[str]:
 def test_an_event_lets_a_run_go_on(page: Page) -> None:
     run_id = listening.enqueue().id
     Worker()
-    wait_until(lambda: status_of(run_id) == "waiting", 30)
+    wait_until(lambda: status_of(run_id) == "waiting")
     page.goto(run_url(Run(pk=run_id)))
     page.get_by_role("button", name="Send an event").click()
     expect(page.get_by_label("Event")).to_have_value("packed")
     page.get_by_label("Payload").fill('{"parcel": "JJD 1"}')
     page.locator("[type=submit].default").click()
-    wait_until(lambda: status_of(run_id) == "succeeded", 30)
+    wait_until(lambda: status_of(run_id) == "succeeded")
     page.goto(run_url(Run(pk=run_id)))
     expect(page.locator(".durable-pill-succeeded").first).to_be_visible()
     expect(page.locator("#content-main")).to_contain_text("JJD 1")

@@ -54,7 +54,7 @@ class Watched:
 
     def until(self, is_so: Callable[[], bool]) -> None:
         """As ``wait_until``, and the browser's events come in meanwhile."""
-        wait_until(lambda: self.page.wait_for_timeout(10) or is_so(), 20)
+        wait_until(lambda: self.page.wait_for_timeout(10) or is_so())
 
 
 @pytest.fixture

@@ -57,7 +57,9 @@ def _unmoved_clock() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_unmoved_clock")
-def test_a_schedule_waits_for_no_open_start(threads: Threads) -> None:
+def test_a_schedule_waits_for_no_open_start(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So long others wait.
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 60.0)
     loop = fire_loop(one_live)
     row = make_schedule(workflow=one_live.name, input='{"tenant":"a"}')
     first = OpenStart(threads, one_live)
@@ -66,7 +68,7 @@ def test_a_schedule_waits_for_no_open_start(threads: Threads) -> None:
     with pytest.raises(RunLocked, match=r"start of 'app\.one_live:a' is held") as locked_out:
         loop.fire(row.pk)
     assert (locked_out.value.keys, locked_out.value.run_ids) == (["app.one_live:a"], [])
-    assert clock.monotonic() - before < 1
+    assert clock.monotonic() - before < 20
     assert outcomes(row) == [], "the instant stays due"
     first.finish(fails=False)
     loop.fire(row.pk)

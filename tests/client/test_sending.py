@@ -74,7 +74,7 @@ def test_two_who_send_at_once_under_one_key() -> None:
 
     def send() -> None:
         try:
-            begun.wait(10)
+            begun.wait(60)
             found.append(run.send_event("packed", 1, idempotency_key="k", actor="ann"))
         finally:
             connections.close_all()

@@ -166,7 +166,7 @@ def test_what_was_planned_for_the_time_that_it_was_broken_does_not_come_later(op
 def test_a_timeout_comes_after_the_money_moved(open_gateway: Open) -> None:
     caller = open_gateway(Planned(n0=Fault.TIMEOUT))
     with pytest.raises(NoAnswer):
-        caller.charge("k", timeout=0.2)
+        caller.charge("k", timeout=2)
     assert caller.booked() == [("charge", "k", "9.90")]
     assert caller.charge("k").status == 200
 
@@ -189,7 +189,7 @@ def test_a_timeout_that_falls_on_a_declined_card_waits_for_the_next_charge(open_
 def test_it_tells_what_is_in_flight_until_the_caller_has_left(open_gateway: Open) -> None:
     caller = open_gateway(Planned(n0=Fault.TIMEOUT))
     with ThreadPoolExecutor(1) as pool:
-        charge = pool.submit(caller.charge, "k", timeout=0.5)
+        charge = pool.submit(caller.charge, "k", timeout=3)
         wait_for(lambda: in_flight(caller) == [{"kind": "charge", "reference": "order of k", "pid": 77}])
         assert isinstance(charge.exception(), NoAnswer)
     wait_for(lambda: in_flight(caller) == [])
@@ -248,7 +248,7 @@ def gateway_process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Po
     command = [sys.executable, "-m", "gateway", "--ledger", str(ledger), "--ready-file", str(ready), *options]
     with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
         try:
-            wait_for(ready.exists, seconds=15)
+            wait_for(ready.exists)
             yield process, Caller(ready.read_text(), ledger)
         finally:
             process.kill()

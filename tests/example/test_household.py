@@ -17,11 +17,11 @@ from tests.example.waiting import wait_for
 # A child with a child of its own, as a worker is; it writes both process ids.
 FAMILY = """
 import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 with open(sys.argv[1] + ".draft", "w") as file:
     file.write(f"{os.getpid()} {child.pid}")
 os.replace(sys.argv[1] + ".draft", sys.argv[1])
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -50,7 +50,7 @@ def test_when_the_household_is_killed_its_watchdog_ends_the_family(tmp_path: Pat
         "import sys, time; from pathlib import Path; from demo.processes import Household\n"
         "household = Household(Path(sys.argv[1]) / 'logs', {})\n"
         f"household.start('family', '-c', {FAMILY!r}, sys.argv[1] + '/pids')\n"
-        "time.sleep(60)"
+        "time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=PROJECT) as household:
         pids = read_pids(tmp_path / "pids")
@@ -61,15 +61,15 @@ def test_when_the_household_is_killed_its_watchdog_ends_the_family(tmp_path: Pat
 def test_when_the_time_is_up_the_watchdog_ends_all_of_it(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from demo.processes import Household\n"
-        "with Household(Path(sys.argv[1]) / 'logs', {}, limit=1.5) as household:\n"
+        "with Household(Path(sys.argv[1]) / 'logs', {}, limit=5) as household:\n"
         f"    household.start('family', '-c', {FAMILY!r}, sys.argv[1] + '/pids')\n"
-        "    time.sleep(60)"
+        "    time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], cwd=PROJECT, stderr=subprocess.PIPE
     ) as household:
         pids = read_pids(tmp_path / "pids")
-        _, errors = household.communicate(timeout=15)
+        _, errors = household.communicate(timeout=60)
     assert b"the time is up" in errors
     assert household.returncode == -signal.SIGTERM
     wait_for(lambda: not any(is_alive(pid) for pid in pids))

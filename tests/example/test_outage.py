@@ -32,14 +32,14 @@ def test_what_failed_is_resumed_in_the_overview_and_ships_each_charged_once(
 
         first, *others = ORDERS
         shop.order(first)
-        wait_until(lambda: shop.charged() == [first], 60)
+        wait_until(lambda: shop.charged() == [first])
         shop.tell_gateway("break")
         for order in others:
             shop.order(order)
 
         operator = Visitor(shop.url).open(f"/admin/login/?next={OVERVIEW}")
         operator.press("Log in", username=USER, password=PASSWORD)
-        wait_until(lambda: FAILED.search(operator.open(OVERVIEW).text) is not None, 60)
+        wait_until(lambda: FAILED.search(operator.open(OVERVIEW).text) is not None)
         [failed] = FAILED.findall(operator.text)
         assert statuses() == {"placed"}
         assert shop.charged() == [first], "which the shop does not know"
@@ -51,6 +51,6 @@ def test_what_failed_is_resumed_in_the_overview_and_ships_each_charged_once(
         operator.press("Yes, do it", reason="The gateway works again.")
         assert "3 runs go on." in operator.text
 
-        wait_until(lambda: statuses() == {"shipped"}, 60)
+        wait_until(lambda: statuses() == {"shipped"})
         assert sorted(shop.charged()) == ORDERS
         assert not FAILED.search(operator.open(OVERVIEW).text)

@@ -35,7 +35,7 @@ def test_serve_prints_a_user_who_may_look_at_runs_and_sigterm_ends_it_all(
             assert any("durable_worker" in command for command in leftovers(environment["SHOP_DATA"]))
         finally:
             serve.terminate()
-        assert serve.wait(20) == 0
+        assert serve.wait(60) == 0
     assert printed.read_text().endswith("all processes ended\n")
     assert leftovers(environment["SHOP_DATA"]) == []
 
@@ -55,11 +55,11 @@ def log_in(printed: str) -> str:
     admin, user, password = found.groups()
     cookies = CookieJar()
     browser = build_opener(HTTPCookieProcessor(cookies))
-    browser.open(f"{admin}login/", timeout=10).close()
+    browser.open(f"{admin}login/", timeout=60).close()
     token = next(str(cookie.value) for cookie in cookies if cookie.name == "csrftoken")
     form = {"username": user, "password": password, "csrfmiddlewaretoken": token}
     wanted = f"{admin}django_durable/run/"
-    with browser.open(f"{admin}login/?next={wanted}", urlencode(form).encode(), timeout=10) as answer:
+    with browser.open(f"{admin}login/?next={wanted}", urlencode(form).encode(), timeout=60) as answer:
         assert not answer.url.startswith(f"{admin}login/"), "the printed user may not log in"
-    with browser.open(wanted, timeout=10) as answer:
+    with browser.open(wanted, timeout=60) as answer:
         return str(answer.read().decode())

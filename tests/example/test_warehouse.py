@@ -148,7 +148,7 @@ def warehouse_process(folder: Path) -> Iterator[str]:
         [sys.executable, "-m", "warehouse", *options], cwd=PROJECT, stdout=subprocess.DEVNULL
     ) as process:
         try:
-            wait_for(ready.exists, seconds=15)
+            wait_for(ready.exists)
             yield ready.read_text()
         finally:
             process.kill()

@@ -8,7 +8,7 @@ from http.cookiejar import CookieJar
 from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 @dataclass

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Until it holds; fails the test where it does not in time."""
     until = time.monotonic() + seconds
     while not condition():

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def work(body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

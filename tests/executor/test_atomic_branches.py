@@ -40,7 +40,7 @@ def write(name: str) -> str:
 def branch(name: str, meets: bool) -> Any:
     def body(ctx: Context) -> str:
         # All threads at once; not in the step itself, since SQLite has one writer.
-        ctx.step("meet", lambda: all_are_here.wait(10) * 0 if meets else 0)
+        ctx.step("meet", lambda: all_are_here.wait(60) * 0 if meets else 0)
         return ctx.step("write", write, name, atomic=True)
 
     return body

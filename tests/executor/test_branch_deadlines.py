@@ -20,7 +20,7 @@ from tests.core.driving import NOON
 
 from .in_memory import MemoryCommit, arun, new_flow, run
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 class Late:

@@ -181,7 +181,7 @@ def test_a_worker_in_a_hurry_interrupts_the_step_of_a_loser_too(nested: bool, is
             await asyncio.sleep(0)
         trace.append("cancelled")
         run.cancel()
-        done, _ = await asyncio.wait([run], timeout=2)
+        done, _ = await asyncio.wait([run], timeout=PATIENCE / 2)
         trace.append("over" if done else "goes on")
 
     work(main)

@@ -23,7 +23,7 @@ from django_durable.executor.branch_threads import NO_THREADS, BranchThreads
 
 from .in_memory import MemoryCommit, new_flow, run
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 @pytest.fixture(params=[0, 1, 2, 8])

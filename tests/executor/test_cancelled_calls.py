@@ -161,7 +161,7 @@ def test_a_plain_step_is_waited_for_and_journaled() -> None:
 
     def slow() -> str:
         calls.append("begins")
-        assert leave.wait(10)
+        assert leave.wait(30)
         return "done"
 
     async def impatient(ctx: AsyncContext) -> None:
@@ -183,7 +183,7 @@ def test_a_plain_step_is_waited_for_and_journaled() -> None:
 def test_a_plain_step_that_failed_meanwhile_is_not_tried_again(retry: Retry) -> None:
     def fail() -> None:
         calls.append("begins")
-        assert leave.wait(10)
+        assert leave.wait(30)
         raise ValueError
 
     async def impatient(ctx: AsyncContext) -> None:
@@ -202,7 +202,7 @@ def test_a_plain_step_that_failed_meanwhile_is_not_tried_again(retry: Retry) -> 
 @pytest.mark.parametrize("is_left", [False, True])
 def test_a_plain_step_that_leads_to_a_coroutine_leads_to_nothing_more(is_left: bool) -> None:
     def lead() -> Awaitable[None]:
-        assert leave.wait(10)
+        assert leave.wait(30)
         return hang()
 
     async def impatient(ctx: AsyncContext) -> None:
@@ -228,7 +228,7 @@ def test_a_plain_step_that_leads_to_a_coroutine_leads_to_nothing_more(is_left: b
 def test_an_atomic_step_is_committed_whole() -> None:
     def count() -> int:
         counter = Counter.objects.create(name="x", value=7)
-        assert leave.wait(10)
+        assert leave.wait(30)
         return counter.value
 
     async def impatient(ctx: AsyncContext) -> None:
@@ -255,7 +255,7 @@ class SlowCommit(DirectCommit):
 
     def write(self, lease: Lease, write: Write) -> Receipt:
         self.begun.set()
-        assert self.leave.wait(10)
+        assert self.leave.wait(30)
         return super().write(lease, write)
 
 
@@ -339,7 +339,7 @@ def test_nor_is_one_of_the_testing_kit() -> None:
 
     def receive(**facts: Any) -> None:
         asyncio.run_coroutine_threadsafe(cancel_it(), loops[0])
-        assert cancelled.wait(10)
+        assert cancelled.wait(30)
         calls.append("told")
 
     step_succeeded.connect(receive)
@@ -416,7 +416,7 @@ def test_the_worker_waits_for_a_plain_step_and_journals_it() -> None:
 
     def slow() -> str:
         begun.set()
-        assert leave.wait(10)
+        assert leave.wait(30)
         return "done"
 
     async def patient(ctx: AsyncContext) -> None:

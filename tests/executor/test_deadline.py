@@ -27,7 +27,7 @@ def test_code_that_spins_is_interrupted() -> None:
     began = time.monotonic()
     with pytest.raises(StepTimeout, match="'x'"):
         call_in_time("x", 0.05, spin, (never,))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 def test_code_that_swallows_the_interruption_is_late_all_the_same() -> None:
@@ -77,15 +77,15 @@ def test_code_that_does_not_end_is_reported(settings: object) -> None:
         watch = _Watch("x")
         dog.watch(watch, 0.01)
         try:
-            done.wait(10)
+            done.wait(100)
         except BaseException:
-            done.wait(10)
+            done.wait(100)
 
     thread = threading.Thread(target=block, daemon=True)
     thread.start()
-    assert stuck.wait(5)
+    assert stuck.wait(60)
     done.set()
-    thread.join(5)
+    thread.join(60)
 
 
 # --- how much is held ------------------------------------------------------------------------
@@ -132,10 +132,10 @@ def test_who_is_under_way_is_timed_however_many_end_meanwhile() -> None:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert spins.wait(5)
+    assert spins.wait(60)
     for _ in range(4 * ROOM):
         call_in_time("y", 3600, int, ())
-    thread.join(5)
+    thread.join(60)
     is_alive = thread.is_alive()
     ended.set()
     assert not is_alive

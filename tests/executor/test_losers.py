@@ -27,7 +27,7 @@ from django_durable.executor.sync_driver import SyncDriver
 
 from .in_memory import MemoryCommit, new_flow
 
-PATIENCE = 5
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -344,7 +344,7 @@ def test_what_comes_after_a_race_does_not_wait_for_its_losers() -> None:
             is_stored.set()
 
     def slow() -> None:
-        is_over.append(is_stored.wait(20))
+        is_over.append(is_stored.wait(30))
 
     def code(ctx: Context) -> Any:
         ctx.race("any", {"slow": lambda ctx: ctx.step("s", slow), "fast": lambda ctx: ctx.step("f", work)})

@@ -6,7 +6,7 @@ import time
 
 from django_durable.store.database import Database
 
-END_SECONDS = 5.0
+END_SECONDS = 60.0
 LOOK_SECONDS = 0.001
 """``pg_terminate_backend`` with a time-out looks again only after a tenth of a second, for each."""
 

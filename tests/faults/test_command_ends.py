@@ -32,12 +32,12 @@ def environment(folder: Path) -> dict[str, str]:
 def test_nothing_outlives_the_command(number: signal.Signals, environment: dict[str, str], folder: Path) -> None:
     with subprocess.Popen(COMMAND, cwd=ROOT, env=environment, start_new_session=True) as command:
         outer = psutil.Process(command.pid)
-        wait_until(lambda: all(count > FORKS for count in members(outer).values()), 60, "lanes on both backends")
+        wait_until(lambda: all(count > FORKS for count in members(outer).values()), message="lanes on both backends")
         groups = groups_of(outer)
         command.send_signal(number)
-        assert command.wait(15)
-    wait_until(lambda: not alive_in(groups), 15, "all processes to end")
-    wait_until(lambda: not any(folder.iterdir()), 15, "the folders to be removed")
+        assert command.wait(60)
+    wait_until(lambda: not alive_in(groups), message="all processes to end")
+    wait_until(lambda: not any(folder.iterdir()), message="the folders to be removed")
 
 
 def members(outer: psutil.Process) -> dict[str, int]:

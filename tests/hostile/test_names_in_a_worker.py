@@ -101,6 +101,6 @@ def due_schedules() -> dict[str, Schedule]:
 def fires_of(rows: dict[str, Schedule]) -> Runs:
     """The runs that they have started."""
     fires = Fire.objects.filter(run_id__isnull=False)
-    wait_until(lambda: fires.count() == len(rows), 30, "all schedules to fire")
+    wait_until(lambda: fires.count() == len(rows), message="all schedules to fire")
     started = dict(fires.values_list("schedule_id", "run_id"))
     return {what: get_run(started[row.pk]) for what, row in rows.items()}

@@ -25,14 +25,13 @@ from tests.app.workflows import doubling, failing, listening
 from tests.docs.reading import ROOT
 from tests.hostile.corpus import TEXTS
 from tests.invariants import violated
-from tests.processes import Worker, wait_until
+from tests.processes import PATIENCE, Worker, wait_until
 from tests.servers import RedisServer
 from tests.store.rows import make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BANDS = [f"durable:{{default}}:{band}" for band in ("high", "normal", "low")]
-SOON = 10.0
 MANY = 2_500
 DOCUMENT = ROOT / "docs" / "security.md"
 
@@ -60,11 +59,11 @@ def worker() -> Iterator[Worker]:
 
 def works_on() -> None:
     """A run of one who means well comes through all the same."""
-    assert doubling.enqueue(4).result(timeout=SOON) == 8
+    assert doubling.enqueue(4).result(timeout=PATIENCE) == 8
 
 
 def wait_until_read() -> None:
-    wait_until(lambda: not any(redis().llen(band) for band in BANDS), 3 * SOON, "the lists to be read")
+    wait_until(lambda: not any(redis().llen(band) for band in BANDS), message="the lists to be read")
 
 
 def garbage_is_dropped_and_not_repeated_in_the_log(worker: Worker) -> None:
@@ -94,7 +93,7 @@ def an_id_that_comes_very_often_is_worked_on_once() -> None:
     for band in BANDS:
         redis().rpush(band, *(list(map(str, runs)) * 100))
     these = Run.objects.filter(pk__in=runs)
-    wait_until(lambda: these.filter(status="succeeded").count() == 20, SOON, "all to succeed")
+    wait_until(lambda: these.filter(status="succeeded").count() == 20, message="all to succeed")
     wait_until_read()
     assert set(these.values_list("claims", flat=True)) == {1}
 
@@ -106,9 +105,9 @@ def spellings(run_id: UUID) -> list[str]:
 def what_is_not_queued_here_is_not_touched() -> None:
     """Whatever its status, queue or workflow: an id says no more than that somebody should look."""
     succeeded, failed, waiting = doubling.enqueue(4), failing.enqueue(), listening.enqueue()
-    wait_until(lambda: succeeded.refresh().status == "succeeded", SOON, "a success")
-    wait_until(lambda: failed.refresh().status == "failed", SOON, "a failure")
-    wait_until(lambda: waiting.refresh().status == "waiting", SOON, "a wait")
+    wait_until(lambda: succeeded.refresh().status == "succeeded", message="a success")
+    wait_until(lambda: failed.refresh().status == "failed", message="a failure")
+    wait_until(lambda: waiting.refresh().status == "waiting", message="a wait")
     paused = doubling.using(run_after=3600).enqueue(4)
     paused.pause()
     cancelled = doubling.using(run_after=3600).enqueue(4)

@@ -26,7 +26,7 @@ from tests.schedules.noon import NOON, just_before_noon
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 
-SOON = 2.0
+SOON = 10.0
 """Seconds within which any expression is understood or refused, on a machine that is busy."""
 CRONS = {
     **TEXTS,

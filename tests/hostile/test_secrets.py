@@ -60,12 +60,12 @@ def worked(hands: Hands, caplog: pytest.LogCaptureFixture, *, is_declined: bool)
     worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
     run = hands.start(paying, card=SECRET, is_declined=is_declined)
     again = hands.start(paying_again, card=SECRET)
-    wait_until(lambda: run.refresh().status == "waiting", 15, "the run to wait")
+    wait_until(lambda: run.refresh().status == "waiting", message="the run to wait")
     hands.send(run, "card", {"card": SECRET})
     scheduled(hands, wrong)
     ended = "failed" if is_declined else "succeeded"
-    wait_until(lambda: run.refresh().status == ended, 15, f"the run to have {ended}")
-    wait_until(lambda: again.refresh().status == "succeeded", 15, "the second attempt to have succeeded")
+    wait_until(lambda: run.refresh().status == ended, message=f"the run to have {ended}")
+    wait_until(lambda: again.refresh().status == "succeeded", message="the second attempt to have succeeded")
     assert (again.attempt, again.run.limit_key) == (2, f"hostile.paying_again:{customer_of(SECRET)}")
     assert [record.name for record in caplog.records if tells(record)] == []
     assert "django_durable.client" in {record.name for record in caplog.records}
@@ -86,9 +86,9 @@ def scheduled(hands: Hands, wrong: Sequence[Schedule]) -> None:
     row = hands.schedule(paid, {"card": SECRET}, {"card": f"{SECRET} again"})
     schedules.remove(a_schedule("removed", INPUT), reason="plain", actor="ann")
     fired = get_run(schedules.fire_now(row, reason="plain", actor="ann"))
-    wait_until(lambda: fired.refresh().status == "succeeded", 15, "the scheduled run to have succeeded")
+    wait_until(lambda: fired.refresh().status == "succeeded", message="the scheduled run to have succeeded")
     told = Schedule.objects.filter(pk__in=[one.pk for one in wrong]).exclude(problem="")
-    wait_until(lambda: told.count() == len(wrong), 15, "the problems to be told")
+    wait_until(lambda: told.count() == len(wrong), message="the problems to be told")
 
 
 def columns_with(text: str) -> set[str]:
@@ -112,7 +112,7 @@ def heard(servers: Servers) -> Iterator[bytearray]:
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(str(servers.redis.socket))
         line.sendall(b"MONITOR\r\n")
-        line.settimeout(10)
+        line.settimeout(60)
         assert line.recv(5) == b"+OK\r\n"
         yield said
         with servers.redis.client() as client:
@@ -152,7 +152,7 @@ def test_a_log_that_tells_a_secret_is_seen() -> None:
     """Of the worker and at the verbosity of the tests above, and whether or not values are redacted."""
     worker = hostile_worker("--verbosity", "3", REDACT=REDACT)
     run = betraying.enqueue(card=SECRET)
-    wait_until(lambda: run.refresh().status == "succeeded", 15, "the run to have succeeded")
+    wait_until(lambda: run.refresh().status == "succeeded", message="the run to have succeeded")
     assert [line for line in worker.log.splitlines() if SECRET in line] == [
         f"DEBUG|django_durable.runs|betrayed {SECRET}"
     ]

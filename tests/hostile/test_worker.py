@@ -20,7 +20,7 @@ from tests.hostile.ends import all_undefined, same, start_all, statuses_of, told
 from tests.hostile.processes import hostile_worker
 from tests.hostile.test_log_lines import unfit
 from tests.invariants import violated
-from tests.processes import Worker, wait_until
+from tests.processes import PATIENCE, Worker, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
@@ -109,7 +109,7 @@ def is_well(worker: Worker) -> None:
     assert worker.starts == 1
     assert [line for line in worker.log.splitlines() if any(word in line for word in STUMBLED)] == []
     run = doubling.enqueue(4)
-    assert run.result(timeout=10) == 8
+    assert run.result(timeout=PATIENCE) == 8
     assert worker.stop() == 0
 
 

@@ -22,10 +22,10 @@ from .mutant import Mutant
 KILLED, SURVIVED, UNFIT = "killed", "SURVIVED", "UNFIT"
 """``UNFIT``: it says nothing, since it ended neither by a test that noticed nor by tests that all passed."""
 
-SECONDS = 100.0
+SECONDS = 150.0
 """How long a mutant's tests may take."""
-HUNG_SECONDS = 60.0
-"""How long a single one may: then pytest says where it stands, and ends."""
+HUNG_SECONDS = 90.0
+"""How long a single one may: then pytest says where it stands, and ends. More than a test's own patience."""
 BASELINE_SECONDS = 300.0
 
 ASSERTED = frozenset({"AssertionError", "Failed"})

@@ -16,10 +16,10 @@ from django_durable.core.ids import uuid7
 from django_durable.queues import Queue, Ready
 from django_durable.queues.current import current_queue, queue_kind
 from django_durable.queues.database import DatabaseQueue
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
-LONG = 30.0
-SOON = 5.0
+LONG = PATIENCE
+SOON = 20.0
 """Far less than LONG, far more than anything takes that does not wait."""
 
 
@@ -128,9 +128,10 @@ class QueueContract:
     def test_who_does_not_wait_has_the_answer_at_once(self, queue: Queue):
         """A blocking call whose time is up in no time takes a tenth of a second in Redis."""
         queue.pop(["default"], 3, 0.0)
-        began = time.monotonic()
-        assert queue.pop(["default"], 3, 0.0) == []
-        assert time.monotonic() - began < 0.08
+        answers = [timed(lambda: queue.pop(["default"], 3, 0.0)) for _ in range(10)]
+        assert all(popped == [] for popped, _ in answers)
+        # The quickest of them: any other may have waited for this machine.
+        assert min(took for _, took in answers) < 0.08
 
     def test_an_idle_pop_returns_after_its_timeout(self, queue: Queue):
         popped, took = timed(lambda: queue.pop(["default"], 10, 0.2))
@@ -158,7 +159,7 @@ class QueueContract:
         barrier = threading.Barrier(4)
 
         def work(queue: Queue) -> list[Any]:
-            barrier.wait(SOON)
+            barrier.wait(PATIENCE)
             mine: list[Any] = []
             while found := queue.pop(["default"], 7, 0.05):
                 mine += found
@@ -177,7 +178,7 @@ class QueueContract:
 
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(pop)
-            assert started.wait(SOON)
+            assert started.wait(PATIENCE)
             queue.close()
             assert waiting.result(SOON) == []
 

@@ -26,12 +26,13 @@ from django_durable.queues.current import current_queue
 from django_durable.queues.redis import RedisQueue
 from tests.acceptance.traces import wait_for_success
 from tests.app.workflows import doubling
-from tests.processes import Worker, wait_until
+from tests.processes import PATIENCE, Worker, wait_until
 from tests.servers import RedisServer
 
 PREFIX = "faults"
 KEY = f"{PREFIX}:{{default}}:normal"
-PUSH_LIMIT = 0.5
+PUSH_LIMIT = 1.5
+"""For a fifth of a second and a pause of this machine's; less than a pop may take."""
 
 
 @pytest.fixture
@@ -183,13 +184,13 @@ def test_a_restart_between_two_calls_is_not_noticed(queue: RedisQueue, redis_ser
 
 def test_a_redis_that_dies_under_a_waiting_pop_ends_it(queue: RedisQueue, redis_server: RedisServer):
     with ThreadPoolExecutor(1) as pool:
-        popping = pool.submit(queue.pop, ["default"], 10, 30.0)
+        popping = pool.submit(queue.pop, ["default"], 10, 100.0)
         wait_until(
             lambda: popping.done() or any(one["cmd"] == "blpop" for one in client().client_list()),
             message="the pop to wait in Redis",
         )
         redis_server.kill()
-        assert popping.result(5) == []
+        assert popping.result(30) == []
 
 
 # --- hung ------------------------------------------------------------------------------------
@@ -210,12 +211,29 @@ def test_a_push_to_a_redis_that_does_not_answer_gives_up_soon(queue: RedisQueue,
     hung()
     if used:
         # Nobody waits for the reply to this one before the next one.
-        assert timed(lambda: queue.push([ready()]))[1] < 0.05
+        queue.push([ready()])
     result, took = timed(lambda: queue.push([ready()]))
     assert result is None
     assert took < PUSH_LIMIT
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["never connected", "connected before"])
+def test_one_push_waits_for_a_redis_that_does_not_answer_and_no_other(
+    queue: RedisQueue, hung: Callable[[], None], used: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """With more time to give up than any machine pauses for: who waits is told from who does not."""
+    monkeypatch.setattr(redis_queue, "PUSH_SECONDS", 2 * PUSH_LIMIT)
+    monkeypatch.setattr(redis_queue, "BREAK_SECONDS", 60.0)
+    monkeypatch.setattr(unawaited, "READ_SECONDS", 0.0)
+    if used:
+        queue.push([ready()])
+    hung()
+    if used:
+        # Nobody waits for the reply to this one before the next one.
+        assert timed(lambda: queue.push([ready()]))[1] < PUSH_LIMIT
+    assert timed(lambda: queue.push([ready()]))[1] > PUSH_LIMIT
     # And the next ones do not even try.
-    assert timed(lambda: queue.push([ready()]))[1] < 0.05
+    assert timed(lambda: queue.push([ready()]))[1] < PUSH_LIMIT
 
 
 def test_the_health_of_a_redis_that_does_not_answer_cannot_be_told(
@@ -233,9 +251,9 @@ def test_a_pop_from_a_redis_that_does_not_answer_gives_up_and_the_database_is_as
     monkeypatch.setattr(redis_queue, "BLOCK_SECONDS", 0.1)
     monkeypatch.setattr(redis_queue, "HANG_SECONDS", 0.2)
     hung()
-    popped, took = timed(lambda: queue.pop(["default"], 10, 30))
+    popped, took = timed(lambda: queue.pop(["default"], 10, 60))
     assert popped == []
-    assert took < 2
+    assert took < 20
     assert queue.gives_hints is False
 
 
@@ -456,10 +474,10 @@ def test_an_idle_pop_is_no_failure_however_short_the_alias_waits(
     with override_settings(CACHES={**settings.CACHES, "short": short}):
         assert get_redis_connection("short").connection_pool.connection_kwargs["socket_timeout"] == 0.1
         queue = RedisQueue("short", PREFIX)
-        popped, took = timed(lambda: queue.pop(["default"], 10, 30))
+        popped, took = timed(lambda: queue.pop(["default"], 10, 60))
         queue.close()
     assert popped == []
-    assert 0.55 <= took < 5
+    assert 0.55 <= took < 20
     assert queue.gives_hints
     assert not caplog.records
 
@@ -489,7 +507,7 @@ def test_threads_may_push_at_once(queue: RedisQueue):
     barrier = threading.Barrier(8)
 
     def push(mine: list[Ready]) -> None:
-        barrier.wait(5)
+        barrier.wait(PATIENCE)
         for run in mine:
             queue.push([run])
 

@@ -41,13 +41,13 @@ class Zombie(WorkerProcess):
     def freeze_between_beats(self) -> None:
         """At a moment at which its heartbeat is in no statement: frozen in one it would hold rows, on SQLite all."""
         before = last_beat()
-        wait_until(lambda: last_beat() != before, 10, "a beat")
+        wait_until(lambda: last_beat() != before, message="a beat")
         self.freeze()
 
     def wait_for_end(self, run_id: UUID) -> str:
         """What the thawed process says of how its attempt at the run has ended."""
         told = re.compile(rf"ended run={run_id} workflow=\S+ as=(\w+)")
-        return wait_until(lambda: told.search(self.log, self._said), 20, f"{self} to end run {run_id}")[1]
+        return wait_until(lambda: told.search(self.log, self._said), message=f"{self} to end run {run_id}")[1]
 
 
 def last_beat() -> object:
@@ -62,7 +62,7 @@ def lose_leases(*run_ids: UUID) -> None:
 
 def wait_until_lapsed(*run_ids: UUID) -> None:
     """Until the leases are over by themselves, and taken away."""
-    wait_until(lambda: set(recovery.find_lapsed(Database(), 100)) == set(run_ids), 10, "the leases to lapse")
+    wait_until(lambda: set(recovery.find_lapsed(Database(), 100)) == set(run_ids), message="the leases to lapse")
     reap(*run_ids)
 
 

@@ -69,7 +69,7 @@ def test_the_step_gives_way_and_is_done_once(
         views.append(threads.start(view, run.id))
         watching = connect()
         ask = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        wait_until(lambda: watching.rows(ask)[0][0], 20, "the view to wait for the step's row")
+        wait_until(lambda: watching.rows(ask)[0][0], message="the view to wait for the step's row")
 
     began = time.monotonic()
     committer = Committer(connect(), lambda *_: None)

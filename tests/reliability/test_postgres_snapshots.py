@@ -70,7 +70,7 @@ def behind(threads: Threads, watching: Session, holder: Session, waiting: Sessio
     future = threads.start(work)
     ask = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
     blocked = [holder.info.backend_pid]
-    wait_until(lambda: future.done() or (watching.execute(ask, blocked).fetchone() or [0])[0], 20, "it to wait")
+    wait_until(lambda: future.done() or (watching.execute(ask, blocked).fetchone() or [0])[0], message="it to wait")
     return future
 
 

@@ -42,7 +42,7 @@ def start_inside_the_step(gate: str) -> tuple[RunHandle[int], RunHandle[object]]
     listener = listens.enqueue()
     run = changes.enqueue("counted", str(listener.id), gate)
     wait_for_trace(run.id, "change")
-    wait_until(lambda: listener.refresh().status == "waiting", 10, "the listener to wait")
+    wait_until(lambda: listener.refresh().status == "waiting", message="the listener to wait")
     return run, listener
 
 
@@ -80,7 +80,7 @@ def test_the_server_ends_the_transaction_of_a_worker_that_is_frozen_past_its_lea
     run, listener = start_inside_the_step(gate)
     zombie.freeze_between_beats()
     wait_until_lapsed(run.id)
-    wait_until(lambda: open_transactions() == 0, 10, "the server to end the frozen transaction")
+    wait_until(lambda: open_transactions() == 0, message="the server to end the frozen transaction")
     open_gate(gate)
     run_until_idle()
     assert run.result() == listener.result() == os.getpid()
@@ -117,7 +117,7 @@ def test_the_beats_of_a_thawed_worker_renew_nobody_elses_lease(db: PrivateDataba
     before, frozen_at = row_of(run.id), last_beat()
 
     zombie.thaw()
-    wait_until(lambda: last_beat() != frozen_at, 10, "a beat of the thawed process")
+    wait_until(lambda: last_beat() != frozen_at, message="a beat of the thawed process")
     after = row_of(run.id)
     # It renews first, and tells that it lives after that.
     assert (after == before) is is_fenced

@@ -210,7 +210,7 @@ def test_two_at_once_start_each_run_once(threads: Threads, small_portions: None)
     row, barrier = make_schedule(), threading.Barrier(4)
 
     def fill() -> schedules.Backfilled:
-        barrier.wait(10)
+        barrier.wait(60)
         return backfill(row, NOON - 20 * HOUR, NOON)
 
     done = [answer(started) for started in [threads.start(fill) for _ in range(4)]]

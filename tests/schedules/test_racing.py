@@ -12,7 +12,7 @@ import pytest
 from django_durable.models import Fire, Run, Schedule
 from django_durable.store.scheduling import Due
 from django_durable.worker.loops.fire import Fire as FireLoop
-from tests.processes import Worker, wait_until
+from tests.processes import PATIENCE, Worker, wait_until
 from tests.schedules.making import (
     HOUR,
     code_of,
@@ -46,7 +46,7 @@ def together(threads: Threads, loops: list[FireLoop], ticks: int = 1) -> None:
     barrier = threading.Barrier(len(loops))
 
     def tick(loop: FireLoop) -> None:
-        barrier.wait(10)
+        barrier.wait(PATIENCE)
         for _ in range(ticks):
             loop.tick()
 
@@ -98,7 +98,7 @@ def test_workers_that_start_together_make_each_row_once(threads: Threads) -> Non
 
     def start() -> list[int]:
         code = code_of(make_workflow(*crons))
-        barrier.wait(10)
+        barrier.wait(PATIENCE)
         code.tick()
         return code.ids
 
@@ -130,7 +130,7 @@ def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() ->
     row = make_schedule("* * * * * *", workflow="app.doubling", input='{"number": 4}', overlap="allow")
     workers = [Worker("--concurrency", "4"), Worker("--concurrency", "4")]
     ended = Run.objects.filter(workflow="app.doubling", status="succeeded")
-    wait_until(lambda: ended.count() >= 5, 40, "five runs by schedule to succeed")
+    wait_until(lambda: ended.count() >= 5, message="five runs by schedule to succeed")
     assert [worker.stop() for worker in workers] == [0, 0]
     fired = Fire.objects.filter(schedule=row, outcome="fired").order_by("scheduled_for")
     instants = [fire.scheduled_for for fire in fired]

@@ -81,7 +81,7 @@ class Guarded:
         self.signal(signal.SIGKILL)
         self.wait()
 
-    def wait(self, timeout: float | None = 30.0) -> int:
+    def wait(self, timeout: float | None = 60.0) -> int:
         """Wait for the command (not for what it left running in its group) and return its exit status."""
         returncode = self._guard.wait(timeout)
         if self._guard.stdin:

@@ -13,7 +13,7 @@ import redis
 
 from tests.servers.guarded import Guarded
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 class RedisServer:

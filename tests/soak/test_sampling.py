@@ -71,7 +71,7 @@ def test_a_supervisor_is_read_and_those_under_it() -> None:
         " for _ in range(2)]; [child.wait() for child in children]"
     )
     command = Command("shell", "-c", parent)
-    wait_until(lambda: len(command.children()) == 2, 20, "two children")
+    wait_until(lambda: len(command.children()) == 2, message="two children")
     found = processes_of(command)
     assert list(found) == ["supervisor", "worker 1", "worker 2"]
     assert found["supervisor"].pid == command.pid

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from django.db import connections
 
 from django_durable.store.database import Database, PrivateDatabase, Row
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
 T = TypeVar("T")
-SECONDS = 20.0
+SECONDS = PATIENCE
 
 
 class Threads:

@@ -83,6 +83,6 @@ def test_of_two_who_start_at_once_with_one_id_one_does(connect: Connect, threads
         wait_until_blocked(watching, session(Database()))
         assert not starting.done()
         transaction.set_rollback(fails)
-    assert isinstance(starting.exception(20), type(None) if fails else IntegrityError)
+    assert isinstance(starting.exception(60), type(None) if fails else IntegrityError)
     assert payload(first.id, "input") == ("[2]" if fails else "[1]")
     assert Run.objects.count() == Payload.objects.count() == 1

@@ -13,7 +13,7 @@ import psycopg
 from tests.servers import Guarded, PostgresServer
 
 PORT = 6432
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 CONFIGURATION = """
 [databases]
 * = host={server} user=postgres

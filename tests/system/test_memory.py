@@ -34,7 +34,7 @@ def test_a_step_that_gets_no_memory_fails_and_nothing_else_does(workflow: Any) -
     children = worker.children()
     run = workflow.enqueue(TOO_MUCH)
     company = [faults.plodding.enqueue(10, 0.02) for _ in range(6)]
-    wait_until(lambda: run.refresh().status == "failed", 20, "the run to fail")
+    wait_until(lambda: run.refresh().status == "failed", message="the run to fail")
     asked = run.steps()[-1]
     assert (asked.status, asked.error["type"], asked.attempts) == ("failed", "MemoryError", 1)
     assert executions(run.id)["ask"] == 1
@@ -52,9 +52,9 @@ def test_a_process_that_has_none_left_for_a_while_goes_on_afterwards() -> None:
     run = taking_all.enqueue(1 << 20, gate)
     wait_for_trace(run.id, "take")
     began = time.monotonic()
-    wait_until(lambda: time.monotonic() - began > 2 * FAST["LEASE_SECONDS"], 20, "some beats to pass")
+    wait_until(lambda: time.monotonic() - began > 2 * FAST["LEASE_SECONDS"], message="some beats to pass")
     open_gate(gate)
-    wait_until(lambda: run.refresh().status in ("failed", "blocked"), 30, "the run to end")
+    wait_until(lambda: run.refresh().status in ("failed", "blocked"), message="the run to end")
     assert (run.status, run.steps()[-1].error["type"]) == ("failed", "MemoryError")
     after = [faults.plodding.enqueue(10, 0.01) for _ in range(6)]
     wait_for_success(*(one.id for one in after))
@@ -62,7 +62,7 @@ def test_a_process_that_has_none_left_for_a_while_goes_on_afterwards() -> None:
     held = faults.held_inside.enqueue(gate)
     wait_for_trace(held.id, "second")
     began = time.monotonic()
-    wait_until(lambda: time.monotonic() - began > 2 * FAST["LEASE_SECONDS"], 20, "two leases to pass")
+    wait_until(lambda: time.monotonic() - began > 2 * FAST["LEASE_SECONDS"], message="two leases to pass")
     open_gate(gate)
     wait_for_success(held.id)
     assert held.refresh().run.claims == 1, "its heart still beats"
@@ -81,8 +81,8 @@ def test_a_process_that_dies_of_it_is_a_crash_like_any_other() -> None:
     open_gate(gate)
     wait_for_trace(company[0].id, "second", count=2)
     open_gate(until_later)
-    wait_until(lambda: culprit.refresh().status == "blocked", 40, "the run to be blocked")
-    wait_for_success(*(run.id for run in company), timeout=30)
+    wait_until(lambda: culprit.refresh().status == "blocked", message="the run to be blocked")
+    wait_for_success(*(run.id for run in company))
     row = culprit.run
     assert (row.block_reason, row.crashes, row.attempt) == ("crashed", 3, 1)
     assert executions(culprit.id)["abort"] == 4

@@ -114,7 +114,7 @@ def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: Po
         used.append((sessions(postgres_server), clients(bouncer)))
         return over.filter(pk__in=[*every, *keyed]).count() == len(every) + len(keyed)
 
-    wait_until(are_over, 60, "all runs to succeed")
+    wait_until(are_over, message="all runs to succeed")
     most, connected = (max(counts) for counts in zip(*used, strict=True))
     assert most <= SIZE < connected, "else the pooler had nothing to share out"
 
@@ -127,7 +127,7 @@ def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: Po
         assert overlaps([run.id for run in tenant]) == []
     assert rested.result() == ["well", None]
     check_ends(undone, cancelled)
-    fired = wait_until(Fire.objects.first, 20, "the schedule to fire")
+    fired = wait_until(Fire.objects.first, message="the schedule to fire")
     forked = plain[0].fork("plod[3]")
     wait_for_success(fired.run_id, forked.id)
     assert forked.result() == [0, 2, 4, 6, 8] and executions(forked.id) == {"plod[3]": 1, "plod[4]": 1}
@@ -161,7 +161,7 @@ def test_what_somebody_leaves_in_a_session_is_found(bouncer: PgBouncer, setting:
 def steer(cancelled: RunHandle[Any], rested: RunHandle[Any]) -> None:
     """As people do, while these two wait for an event."""
     waiting = Run.objects.filter(pk__in=[cancelled.id, rested.id], status="waiting")
-    wait_until(lambda: waiting.count() == 2, 20, "both to wait")
+    wait_until(lambda: waiting.count() == 2, message="both to wait")
     cancelled.cancel("not wanted")
     rested.pause("tomorrow")
     rested.send_event("packed", "well")
@@ -171,7 +171,7 @@ def steer(cancelled: RunHandle[Any], rested: RunHandle[Any]) -> None:
 
 def check_ends(undone: RunHandle[Any], cancelled: RunHandle[Any]) -> None:
     live = Run.objects.filter(pk__in=[undone.id, cancelled.id], finished_at=None)
-    wait_until(lambda: not live.exists(), 20, "their ends")
+    wait_until(lambda: not live.exists(), message="their ends")
     assert (undone.refresh().status, cancelled.refresh().status) == ("failed", "cancelled")
     undos = JournalEntry.objects.filter(run_id=undone.id, kind="undo", status="succeeded").order_by("seq")
     assert list(undos.values_list("path", flat=True)) == ["charge%undo", "reserve%undo"]
@@ -180,7 +180,7 @@ def check_ends(undone: RunHandle[Any], cancelled: RunHandle[Any]) -> None:
 def prune() -> None:
     """All that is over, however young."""
     newest = Run.objects.latest("finished_at").finished_at
-    wait_until(lambda: timezone.now() > newest + timedelta(seconds=1), 20, "the last to be old enough")
+    wait_until(lambda: timezone.now() > newest + timedelta(seconds=1), message="the last to be old enough")
     call_command("durable_prune", "--older-than", "1s", stdout=StringIO())
 
 
@@ -196,13 +196,13 @@ def test_workers_outlive_a_pooler_that_is_killed(bouncer: PgBouncer) -> None:
         *(faults.plodding.enqueue(20, 0.05) for _ in range(10)),
         *(faults.plodding_async.enqueue(20, 0.05) for _ in range(10)),
     ]
-    wait_until(lambda: JournalEntry.objects.count() > 40, 20, "the runs to be on their way")
+    wait_until(lambda: JournalEntry.objects.count() > 40, message="the runs to be on their way")
     children = worker.children()
     bouncer.kill()
     worker.wait_for_log("the database refused a commit")
     bouncer.start()
     connection.close()
-    wait_for_success(*(run.id for run in runs), timeout=40)
+    wait_for_success(*(run.id for run in runs))
     assert worker.children() == children
     assert [run.result() for run in runs] == [[2 * turn for turn in range(20)]] * 20
     assert repeated(*(run.id for run in runs)) == {}

@@ -14,7 +14,7 @@ from django_durable.models import Event, JournalEntry, Run
 from tests.acceptance.traces import wait_for_success
 from tests.app import faults
 from tests.invariants import violated
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 from tests.system.mounting import SmallDisk, small_disk
 from tests.system.workflows import filling, filling_async
 from tests.system.working import failed, repeated, start_worker
@@ -45,7 +45,7 @@ def test_a_full_disk_costs_time_and_nothing_else(disk: SmallDisk) -> None:
     worker = start_worker("--concurrency", "4", durable={"LEASE_SECONDS": 10})
     waiting = faults.knocked.enqueue(1)
     runs = [*(filling.enqueue(STEPS, SIZE) for _ in range(3)), *(filling_async.enqueue(STEPS, SIZE) for _ in range(3))]
-    wait_until(lambda: JournalEntry.objects.count() > 12, 20, "the runs to be on their way")
+    wait_until(lambda: JournalEntry.objects.count() > 12, message="the runs to be on their way")
     children = worker.children()
     disk.fill()
     worker.wait_for_log("the database refused a commit")
@@ -56,9 +56,9 @@ def test_a_full_disk_costs_time_and_nothing_else(disk: SmallDisk) -> None:
     assert failed() == [] and Run.objects.filter(pk__in=[run.id for run in runs]).live().exists()
 
     disk.free()
-    wait_for_success(*(run.id for run in runs), timeout=60)
+    wait_for_success(*(run.id for run in runs))
     waiting.send_event("knock", "again")
-    assert waiting.result(timeout=20) == ["again"]
+    assert waiting.result(timeout=PATIENCE) == ["again"]
     assert [run.result() for run in runs] == [STEPS] * len(runs)
     assert worker.children() == children
     assert set(Run.objects.values_list("attempt", "crashes")) == {(1, 0)}

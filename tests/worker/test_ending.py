@@ -37,7 +37,7 @@ class SlowQueue(DatabaseQueue):
 
     def push(self, runs: Sequence[Ready]) -> None:
         if runs:
-            self.is_open.wait(20)
+            self.is_open.wait(60)
             self.ids += [run.id for run in runs]
 
 
@@ -60,7 +60,7 @@ def test_a_flush_waits_until_everything_is_done(background: Background) -> None:
     done: list[int] = []
     for number in range(100):
         background.do(partial(done.append, number))
-    assert background.flush(clock.monotonic() + 20) == 0
+    assert background.flush(clock.monotonic() + 60) == 0
     assert done == list(range(100))
     assert background.is_idle
 
@@ -68,23 +68,23 @@ def test_a_flush_waits_until_everything_is_done(background: Background) -> None:
 def test_a_flush_that_takes_too_long_tells_how_much_is_left(background: Background) -> None:
     gate = threading.Event()
     for _ in range(3):
-        background.do(lambda: gate.wait(20))
+        background.do(lambda: gate.wait(60))
     began = clock.monotonic()
     assert background.flush(began + 0.1) == 3
-    assert clock.monotonic() - began < 5
+    assert clock.monotonic() - began < 20
     gate.set()
-    assert background.flush(clock.monotonic() + 20) == 0
+    assert background.flush(clock.monotonic() + 60) == 0
 
 
 def test_a_thread_that_still_works_is_not_waited_for_any_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_durable.worker.background.END_SECONDS", 0.05)
     background, gate = Background("background"), threading.Event()
     background.begin()
-    background.do(lambda: gate.wait(20))
+    background.do(lambda: gate.wait(60))
     background.stop()
     assert not background.is_idle
     gate.set()
-    assert background.flush(clock.monotonic() + 20) == 0
+    assert background.flush(clock.monotonic() + 60) == 0
 
 
 def a_commit(count: int = 1) -> Receipt:
@@ -102,7 +102,7 @@ def test_what_could_not_be_told_in_time_is_counted_in_the_log(
         aftermath.flush(0.05)
         assert caplog.messages == ["not told in time: hints=3 signals=0; the sweep finds the runs"]
         queue.is_open.set()
-        aftermath.flush(20)
+        aftermath.flush(60)
     assert len(queue.ids) == 3
     assert len(caplog.messages) == 1
     aftermath.stop()

@@ -20,7 +20,7 @@ from django_durable.worker import process as process_module
 from django_durable.worker.child import STILL_BUSY, _status
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from tests.app import workflows
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 from tests.store.rows import fresh, make_run, running
 from tests.worker.test_claimer import Parts, refuse
 
@@ -35,7 +35,7 @@ class Stalled:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         self.is_asked.set()
-        self.answers.wait(20)
+        self.answers.wait(PATIENCE)
         return claim_next(*arguments, **options)
 
 
@@ -55,11 +55,11 @@ def process(stalled: Stalled, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worke
     process = WorkerProcess(uuid4(), WorkerOptions(loops=False, concurrency=4))
     assert process._register()
     process._begin()
-    assert stalled.is_asked.wait(10)
+    assert stalled.is_asked.wait(PATIENCE)
     yield process
     # What the death of the process is for.
     stalled.answers.set()
-    process._claimer._thread.join(10)
+    process._claimer._thread.join(PATIENCE)
     wait_until(lambda: process._slots.used == 0)
     process._threads.close()
     process._aftermath.stop()

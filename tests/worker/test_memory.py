@@ -84,5 +84,5 @@ def test_a_library_without_arenas_is_left_alone(monkeypatch: pytest.MonkeyPatch)
 def test_a_worker_process_settles() -> None:
     worker = Worker()
     run = keeping.enqueue()
-    assert run.result(timeout=30) == {"young": YOUNG_OBJECTS, "has_frozen": True}
+    assert run.result(timeout=60) == {"young": YOUNG_OBJECTS, "has_frozen": True}
     assert worker.stop() == 0

@@ -67,13 +67,13 @@ def test_one_look_is_enough_for_all_who_have_ended_before_it_begins(
     def look(db: object, parent_id: UUID, path: str) -> list[Ready]:
         looks.append((parent_id, path))
         begun.set()
-        assert ended.wait(10)
+        assert ended.wait(60)
         return []
 
     monkeypatch.setattr("django_durable.store.recovery.try_wake_parent", look)
     parent, other = uuid4(), uuid4()
     notifier.wake_parent(parent, "each[0]")
-    assert begun.wait(10)
+    assert begun.wait(60)
     # This one has ended after the look began: it must not rely on that.
     for path in ("each[1]", "each[2]", "each[1]", "alone", "more[1]"):
         notifier.wake_parent(parent, path)

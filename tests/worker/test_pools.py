@@ -25,7 +25,7 @@ from django_durable.worker import pools
 from django_durable.worker.pools import LoopPool, Outcomes, ThreadPool
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from tests.direct_commit import DirectCommit
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 opened: list[Any] = []
@@ -67,7 +67,7 @@ class Ends:
 
     def wait_for(self, count: int) -> list[Outcome]:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.outcomes) == count, 20)
+            assert self._changed.wait_for(lambda: len(self.outcomes) == count, 60)
         return self.outcomes
 
 
@@ -110,13 +110,13 @@ async def hold_a_transaction() -> str:
     block = transaction.atomic()
     await sync_to_async(block.__enter__)()
     meeting[0].has_begun.set()
-    await asyncio.wait_for(meeting[0].has_asked.wait(), 20)
+    await asyncio.wait_for(meeting[0].has_asked.wait(), PATIENCE)
     await sync_to_async(block.__exit__)(None, None, None)
     return "held"
 
 
 async def ask_meanwhile() -> list[bool]:
-    await asyncio.wait_for(meeting[0].has_begun.wait(), 20)
+    await asyncio.wait_for(meeting[0].has_begun.wait(), PATIENCE)
     await Run.objects.acount()
     is_inside = await sync_to_async(lambda: connection.in_atomic_block)()
     meeting[0].has_asked.set()
@@ -153,7 +153,7 @@ def asking_sync(ctx: Context) -> int:
 @durable_workflow(name="pools.side_by_side")
 def asking_side_by_side(ctx: Context) -> int:
     """One run for each thread of the pool."""
-    side_by_side.wait(20)
+    side_by_side.wait(PATIENCE)
     return ctx.step("ask", ask)
 
 
@@ -242,12 +242,12 @@ def test_a_run_ends_when_its_outcome_is_stored_and_not_before(db: PrivateDatabas
     sent, ending = Sent(), []
     pool = pool_of(sent, ends, ending)
     claim = begin(db, pool)
-    assert sent.has_some.wait(20)
+    assert sent.has_some.wait(PATIENCE)
     assert (ending, ends.outcomes) == ([claim], [])
     # The thread is free meanwhile.
     sent.has_some.clear()
     second = begin(db, pool)
-    assert sent.has_some.wait(20)
+    assert sent.has_some.wait(PATIENCE)
     assert ending == [claim, second] and len(pool._threads) == 1
     sent.tell(Receipt(is_held=True))
     assert ends.outcomes == [Completed("1")]
@@ -261,7 +261,7 @@ def test_an_outcome_that_the_database_does_not_take_is_the_attempt_s_failure(db:
     sent = Sent()
     pool = pool_of(sent, ends, [])
     claim = begin(db, pool)
-    assert sent.has_some.wait(20)
+    assert sent.has_some.wait(PATIENCE)
     assert [*sent.sent[-1][1].entries] == ["ask"]
     sent.tell(None, DataError("no such value"))
     write = sent.sent[-1][1]

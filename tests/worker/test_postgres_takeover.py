@@ -143,7 +143,7 @@ def test_what_a_drained_child_held_is_handed_back_once_nobody_holds_its_row(
         began = time.monotonic()
         supervisor._takeover.of(child)
         supervisor._takeover.try_again()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         assert fresh(run_id).status == "running"
         # Nor does the supervisor end before that: nobody else would leave it unsuspected.
         assert supervisor._is_needed()

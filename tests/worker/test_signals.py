@@ -15,7 +15,7 @@ from django_durable import Context, Retry, current_step, durable_workflow, get_r
 from django_durable.queues.database import DatabaseQueue
 from django_durable.worker import process as module
 from django_durable.worker.process import WorkerOptions, WorkerProcess
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -158,17 +158,17 @@ def test_while_a_receiver_is_busy_runs_go_on(listen: Any, name: str) -> None:
 
     def dawdle(**facts: Any) -> None:
         is_busy.set()
-        may_go_on.wait(20)
+        may_go_on.wait(2 * PATIENCE)
 
     listen(name, dawdle)
     worker = threading.Thread(target=work)
     first = living.enqueue()
     worker.start()
     try:
-        assert is_busy.wait(10)
+        assert is_busy.wait(PATIENCE)
         runs = [first, *(living.enqueue() for _ in range(3))]
-        wait_until(lambda: all(run.refresh().status == "succeeded" for run in runs), 10, "the runs to succeed")
+        wait_until(lambda: all(run.refresh().status == "succeeded" for run in runs), message="the runs to succeed")
         assert not may_go_on.is_set()
     finally:
         may_go_on.set()
-        worker.join(20)
+        worker.join(PATIENCE)

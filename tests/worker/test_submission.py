@@ -24,20 +24,20 @@ class Waiting:
         self._run = run
         self.thread = threading.Thread(target=self._wait, daemon=True)
         self.thread.start()
-        assert self._is_there.wait(20)
+        assert self._is_there.wait(60)
 
     def _wait(self) -> None:
         self.submission = Submission(Lease(UUID(int=self._run), UUID(int=0), inf), Write())
         self._is_there.set()
         self.submission.wait()
         self.goes_on.set()
-        self.may_end.wait(20)
+        self.may_end.wait(60)
 
 
 def test_all_threads_of_a_batch_go_on_though_none_of_them_ends() -> None:
     all_of_them = [Waiting(run) for run in range(8)]
     answer_all(one.submission for one in all_of_them)
-    assert all(one.goes_on.wait(20) for one in all_of_them)
+    assert all(one.goes_on.wait(60) for one in all_of_them)
 
 
 def unstarted(count: int) -> list[Submission]:
