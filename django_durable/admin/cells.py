@@ -60,6 +60,11 @@ def name(text: str, most: int = NAME_SHOWN) -> str:
     return format_html('<bdi title="{}">{}</bdi>', text, cut(text, most))
 
 
+def linked(shown: str, url: str) -> str:
+    """What is shown already, as a link; without an address as it is."""
+    return format_html('<a href="{}">{}</a>', url, shown) if url else shown
+
+
 def short_id(value: object) -> str:
     """The end of an id: that of a UUIDv7 begins with the time, which neighbours share."""
     return str(value)[-12:]

@@ -118,8 +118,8 @@ def _worker(request: HttpRequest, claim: _Known) -> str:
         return format_html("<code>{}</code>", cells.short_id(claim.worker_id))
     name = cells.name(f"{claim.host}:{claim.pid}")
     url = address_of(request, "django_durable_worker_change", claim.worker_id)
-    if url and may_look(request, "worker"):
-        name = format_html('<a href="{}">{}</a>', url, name)
+    if may_look(request, "worker"):
+        name = cells.linked(name, url)
     if not claim.version:
         return name
     return format_html('{} <span class="durable-quiet">{}</span>', name, cells.name(claim.version))

@@ -12,17 +12,19 @@ from django.db.models.functions import Cast, Concat, Left
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..client.listing import EXCERPT
+from ..client.listing import EXCERPT, Excerpt
 from ..core.journal.outcomes import TRIED_AGAIN
 from ..core.journal.states import EntryStatus, PayloadKind, Status
 from ..models import JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
 from . import cells
-from .payloads import seen
+from .payloads import seen, shown_error
 
 LONG = 500
 """Entries of a journal that is not looked through for a line of a list."""
-STEP_SHOWN, HOST_SHOWN = 40, 40
+STEP_SHOWN, HOST_SHOWN, ERROR_SHOWN = 40, 40, 60
+ERROR_READ = 8_192
+"""Characters of an error, most of which are its traceback. Of a longer one its run's page tells."""
 OVER = frozenset({EntryStatus.SUCCEEDED, EntryStatus.FAILED, EntryStatus.ABANDONED})
 
 
@@ -31,6 +33,7 @@ class Extras:
     progress: str = ""
     tags: list[str] = field(default_factory=list)
     step: str = ""
+    error: str = ""
     worker: str = ""
 
 
@@ -48,6 +51,8 @@ def extras_of(runs: Sequence[Run]) -> dict[UUID, Extras]:
                 extras[run_id].step = _latest(text)
             case "failed" if text:
                 extras[run_id].step = cells.name(text, STEP_SHOWN)
+            case "error":
+                extras[run_id].error = _error(by_id[run_id], text)
             case "worker" if text:
                 extras[run_id].worker = cells.name(text, HOST_SHOWN)
     for one in extras.values():
@@ -63,12 +68,14 @@ def _read(runs: Sequence[Run]) -> QuerySet[Any, Any]:
         for statuses in ({Status.RUNNING}, {Status.RUNNING, Status.BLOCKED}, {Status.FAILED})
     )
     said = Payload.objects.using(alias).filter(run_id__in=ids, kind=PayloadKind.PROGRESS)
+    raised = Payload.objects.using(alias).filter(run__in=failed, kind=PayloadKind.ERROR)
     tags = Tag.objects.using(alias).filter(run_id__in=ids)
     parts = [
         _part(tags.annotate(text=Cast("name", CharField())), "run_id", "tag"),
         _part(said.annotate(text=Left("data", EXCERPT + 1)), "run_id", "progress"),
         _part(begun.annotate(text=_newest_entry()), "pk", "step"),
         _part(failed.annotate(text=_failed_last()), "pk", "failed"),
+        _part(raised.annotate(text=Left("data", ERROR_READ + 1)), "run_id", "error"),
         _part(held.annotate(text=_holder()), "pk", "worker"),
     ]
     return parts[0].union(*parts[1:], all=True)
@@ -94,6 +101,12 @@ def _newest(text: Any, **only: str) -> Case:
     journal = JournalEntry.objects.filter(run_id=OuterRef("pk")).order_by()
     newest = journal.filter(**only).order_by("-seq").annotate(text=text).values("text")[:1]
     return Case(When(Exists(journal[LONG : LONG + 1]), then=Value("")), default=Subquery(newest))
+
+
+def _error(run: Run, text: str) -> str:
+    """Type and message, as the function that redacts lets them be seen; nothing of one that is read in part only."""
+    error = shown_error(run, Excerpt(text[:ERROR_READ], len(text)))
+    return cells.name(": ".join(part for part in (error.type, error.message) if part), ERROR_SHOWN) if error else ""
 
 
 def _holder() -> Subquery:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
 from zlib import crc32
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -27,7 +26,7 @@ from ..store.database import Database
 from . import cells
 from .finding import ATTENTION
 from .permissions import may, may_look
-from .tabs import address_of
+from .tabs import address_of, runs_url
 from .text import cut, visible
 from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED, since_when
 from .verbs import RESUME
@@ -78,23 +77,20 @@ class Need:
     button: Button | None = None
 
 
-def needs_of(request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded], lately: str) -> list[Need]:
+def needs_of(
+    request: HttpRequest, stands: Standing, unserved: Mapping[str, Bounded], lately: str, *, has_workers: bool
+) -> list[Need]:
     """``unserved``: ready runs of the queues that no live worker serves. ``lately``: since when runs that failed are
     counted, TODAY or DAY."""
     schedules = _late_schedules(request, stands.now) if may_look(request, "schedule") else []
     return [
         *_blocked(request, stands.blocked),
         *_failed(request, stands.failed, lately),
-        *_unserved(request, unserved),
+        *_unserved(request, unserved, is_cut=stands.is_cut and has_workers),
         *_stuck(request, stands.now),
         *_overdue(request, stands.overdue),
         *schedules,
     ]
-
-
-def runs_url(request: HttpRequest, **filters: str) -> str:
-    query = urlencode(filters)
-    return address_of(request, "django_durable_run_changelist") + (f"?{query}" if query else "")
 
 
 def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[Need]:
@@ -111,6 +107,11 @@ def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[N
                 Named(
                     f"{REASON_LABELS.get(reason, visible(reason))}: {cells.bounded(each)}",
                     runs_url(request, status="blocked", reason=reason),
+                    _resume(
+                        request,
+                        runs_url(request, status="blocked", reason=reason),
+                        f"{cells.bounded(each)}, {REASON_LABELS.get(reason, visible(reason))}",
+                    ),
                 )
                 for reason, each in sorted(blocked.items())
             ],
@@ -167,8 +168,9 @@ def _resume(request: HttpRequest, url: str, which: str) -> Button | None:
     return Button(url, hidden, RESUME.label, f"{RESUME.label}: {which}")
 
 
-def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator[Need]:
-    if count := sum(unserved.values(), NONE):
+def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded], *, is_cut: bool) -> Iterator[Need]:
+    """``is_cut``: there may be other queues, which were not looked at."""
+    if count := sum(unserved.values(), Bounded(0, is_cut)):
         waiting = sorted(name for name, ready in unserved.items() if ready)
         yield Need(
             id="unserved",
@@ -187,6 +189,9 @@ def _unserved(request: HttpRequest, unserved: Mapping[str, Bounded]) -> Iterator
                 for name in waiting[:NAMED]
             ],
         )  # fmt: skip
+    elif is_cut:
+        what = _("Runs may be ready in queues that no worker serves")
+        yield _perhaps("unserved", what, runs_url(request, trouble=UNSERVED))
 
 
 def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
@@ -206,7 +211,8 @@ def _stuck(request: HttpRequest, now: datetime) -> Iterator[Need]:
                 len(lapsed),
             ),
             url=runs_url(request, trouble=LAPSED),
-            hint=_("A worker that lives takes such runs up within %d seconds.") % reap_grace(),
+            hint=_("A worker that lives, and was not started with --no-loops, takes such runs up within %d seconds.")
+            % reap_grace(),
             named=[Named(_label(run.workflow, run.pk), named(run.pk)) for run in lapsed[:NAMED]],
         )
     if still:
@@ -244,7 +250,10 @@ def _overdue(request: HttpRequest, overdue: Mapping[Status, Bounded]) -> Iterato
             count=cells.bounded(count),
             what=ngettext("run is due and was not woken", "runs are due and were not woken", _least(count)),
             url=url,
-            hint=_("They have been for more than %d seconds. Each live worker looks for such runs every second.")
+            hint=_(
+                "They have been for more than %d seconds. Each live worker that was not started with --no-loops looks "
+                "for such runs every second."
+            )
             % DUE_GRACE,
             named=[Named(f"{STATUS_LABELS[s]}: {cells.bounded(overdue[s])}", link) for s, link in links.items()],
         )

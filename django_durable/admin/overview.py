@@ -18,7 +18,7 @@ from django.utils.translation import pgettext
 
 from ..client.holding import held_by, holds
 from ..client.listing import heard_of_since
-from ..client.standing import Bounded, QueueStanding, Standing, standing
+from ..client.standing import Bounded, Standing, standing
 from ..client.statistics import EVENTS, Bucket, Counts, by_queue, series
 from ..core.journal.states import Status
 from ..models import Hold, Worker
@@ -28,9 +28,9 @@ from .chart import chart
 from .confirming import page
 from .fragments import ago, fragment
 from .holding import HOLD, button, line_of
-from .needs import needs_of, runs_url
+from .needs import needs_of
 from .permissions import may, may_look
-from .tabs import address_of
+from .tabs import address_of, runs_url
 from .troubles import lately, since_when
 from .workers import LABELS, names_of, state_of
 
@@ -139,7 +139,7 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "is_dead": not alive,
         "last_heard": _last_heard(last, stands.now) if last and not alive and may_look(request, "worker") else "",
-        "needs": needs_of(request, stands, unserved, failed),
+        "needs": needs_of(request, stands, unserved, failed, has_workers=bool(alive)),
         "holds": [line_of(hold) for hold in found[:HOLDS_SHOWN]],
         "holds_are_cut": len(found) > HOLDS_SHOWN,
         "workflows_url": address_of(request, "django_durable_workflows"),
@@ -172,7 +172,7 @@ def _in_sight(
     """By name; of too many those that would be missed."""
 
     def place(name: str) -> tuple[bool, bool, bool, str]:
-        queue = stands.queues.get(name, QueueStanding())
+        queue = stands.of(name)
         is_failing, is_ready = recent.get(name, Counts()).failed > 0, bool(queue.ready + queue.suspect)
         return name not in held, not is_failing, not is_ready, name
 
@@ -182,7 +182,7 @@ def _in_sight(
 def _queue_row(
     request: HttpRequest, name: str, stands: Standing, recent: Counts, hold: Hold | None, *, is_served: bool
 ) -> dict[str, Any]:
-    queue = stands.queues.get(name) or QueueStanding()
+    queue = stands.of(name)
 
     def linked(count: Bounded, status: Status) -> tuple[str, str]:
         return cells.bounded(count), runs_url(request, status=status, queue=name) if count or count.is_more else ""

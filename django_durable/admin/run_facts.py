@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
@@ -12,6 +13,8 @@ from ..core.journal.states import Status
 from ..models import Run, Worker
 from . import cells
 from .fragments import ago
+from .permissions import may_look
+from .tabs import address_of, runs_url
 from .text import visible
 from .whole_value import Addresses
 
@@ -20,16 +23,16 @@ if TYPE_CHECKING:
 
 
 def facts_of(
-    run: Run, worker: Worker | None, addresses: Addresses, now: datetime
+    request: HttpRequest, run: Run, worker: Worker | None, addresses: Addresses, now: datetime
 ) -> list[tuple[StrOrPromise, StrOrPromise]]:
     """Label and value, without those that say nothing."""
     facts: list[tuple[StrOrPromise, StrOrPromise | None]] = [
-        (_("Queue"), cells.name(run.queue)),
+        (_("Queue"), cells.linked(cells.name(run.queue), runs_url(request, queue=run.queue))),
         (_("Priority"), str(run.priority) if run.priority else None),
         (_("Attempt"), cells.attempt(run)),
         (_("Claims"), str(run.claims)),
         (_("Crashes"), str(run.crashes) if run.crashes else None),
-        (_("Worker"), _worker(run, worker)),
+        (_("Worker"), _worker(request, run, worker)),
         (_("Waits on"), visible(run.waiting_on) or None),
         (_("Created"), cells.moment(run.created_at)),
         (_("Queued"), cells.moment(run.queued_at) if run.status == Status.QUEUED else None),
@@ -52,7 +55,10 @@ def _duration(run: Run, now: datetime) -> str | None:
     return cells.duration(run.started_at, run.finished_at) if run.finished_at else ago(run.started_at, now)
 
 
-def _worker(run: Run, worker: Worker | None) -> str | None:
+def _worker(request: HttpRequest, run: Run, worker: Worker | None) -> str | None:
     if run.leased_by is None:
         return None
-    return format_html("{}", visible(str(worker))) if worker else cells.short_id(run.leased_by)
+    if worker is None:
+        return cells.short_id(run.leased_by)
+    url = address_of(request, "django_durable_worker_change", worker.pk) if may_look(request, "worker") else ""
+    return cells.linked(format_html("{}", visible(str(worker))), url)

@@ -47,7 +47,7 @@ from .permissions import may
 from .run_facts import facts_of
 from .run_log import LINE, log_as_text, log_of
 from .starting import again_url
-from .tabs import address_of
+from .tabs import address_of, runs_url
 from .text import cut, visible
 from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
 from .waterfall import Family, Sent, settled, waterfall_of
@@ -94,11 +94,12 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "run": run,
         "pills": cells.run_pills(run),
         "workflow": visible(run.workflow),
+        "workflow_url": runs_url(request, workflow=run.workflow),
         "why": _why(run, worker, may_see=may_see),
         "zone": get_current_timezone_name(),
         "window": window,
         "inside": visible(window.inside),
-        "facts": facts_of(run, worker, addresses, now),
+        "facts": facts_of(request, run, worker, addresses, now),
         "may_view_payload": may_see,
         "buttons": _buttons(request, run),
         "fork": _fork_url(request, run),
@@ -174,7 +175,7 @@ def _whole(
         "input": shown(run, "input", payloads.get(PayloadKind.INPUT), addresses.of(PayloadKind.INPUT)),
         "output": shown(run, "output", payloads.get(PayloadKind.OUTPUT), addresses.of(PayloadKind.OUTPUT)),
         "again_url": again_url(request, run) if PayloadKind.INPUT in payloads else "",
-        "tags": [cells.name(tag) for tag in names[TAG]],
+        "tags": [cells.linked(cells.name(tag), runs_url(request, q=tag)) for tag in names[TAG]],
         "keys": [cells.name(key) for key in names[KEY]],
         "events": events,
         "log": log_of(run, numbered[LINE]),
@@ -267,7 +268,7 @@ def _buttons(request: HttpRequest, run: Run) -> list[dict[str, Any]]:
     offers = [
         ("event", _("Send an event"), "send_event", is_live),
         ("pause", PAUSE.label, PAUSE.permission, is_going_on and run.status not in RESUMABLE and not is_pausing),
-        ("resume", RESUME.label, RESUME.permission, run.status in RESUMABLE or is_pausing),
+        ("resume", RESUME.label, RESUME.permission, is_pausing or (run.status in RESUMABLE and not run.is_replaced)),
         ("rerun", RERUN.label, RERUN.permission, True),
         ("fork", _("Fork"), RERUN.permission, run.claims > 0),
         # One that is blocked although it was asked to stop is asked once more, and ends as it is.

@@ -187,7 +187,11 @@ class RunAdmin(SteeredAdmin):
 
     @admin.display(description=_("current step"), empty_value="")
     def step(self, run: Run) -> str:
-        return _extras(run).step
+        """Of what failed also why."""
+        extras = _extras(run)
+        if not extras.error:
+            return extras.step
+        return format_html('{} <span class="durable-quiet">{}</span>', extras.step, extras.error)
 
     @admin.display(description=_("worker"), empty_value="")
     def worker(self, run: Run) -> str:

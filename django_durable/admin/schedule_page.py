@@ -87,7 +87,11 @@ def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
     due = cells.relative(schedule.next_fire_at, now)
     if standing.is_late:
         return format_html(
-            gettext("It is late: it was due {}. A worker that is alive and knows its workflow fires it at once."), due
+            gettext(
+                "It is late: it was due {}. A worker that is alive, knows its workflow, and was not started with "
+                "--no-loops fires it at once."
+            ),
+            due,
         )
     if schedule.next_fire_at <= now and schedule.overlap == "queue":
         return format_html(gettext("It was due {} and waits until the run of an earlier instant is over."), due)

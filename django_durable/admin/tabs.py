@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -38,3 +39,9 @@ def address_of(request: HttpRequest, name: str, *arguments: object) -> str:
         return reverse(f"admin:{name}", args=arguments, current_app=site or None)
     except NoReverseMatch:
         return ""
+
+
+def runs_url(request: HttpRequest, **filters: str) -> str:
+    """The list of runs, of those that meet the filters."""
+    query = urlencode(filters)
+    return address_of(request, "django_durable_run_changelist") + (f"?{query}" if query else "")

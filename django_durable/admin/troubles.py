@@ -20,6 +20,7 @@ from ..conf import durable_settings
 from ..core import clock
 from ..core.journal.states import BlockReason, Status
 from ..models import Run, Worker
+from ..models.run import IS_REPLACED
 from ..store.clock import DatabaseNow
 from ..store.database import Database
 from ..store.holding import NOTHING, Held, read_held
@@ -92,7 +93,8 @@ def _served(db: Database) -> frozenset[str]:
 
 
 def failed_lately(kind: str) -> Q:
-    return Q(status=Status.FAILED, finished_at__gte=since_when(kind))
+    """But for children in whose place there is another by now: these need nobody."""
+    return Q(status=Status.FAILED, finished_at__gte=since_when(kind)) & ~IS_REPLACED
 
 
 def since_when(kind: str) -> datetime:

@@ -19,6 +19,7 @@ from ..client import verbs
 from ..core.journal.states import LIVE, PayloadKind, Status
 from ..exceptions import RunLocked
 from ..models import Payload, Run
+from ..models.run import IS_REPLACED
 from ..store.database import Database
 from ..store.locking import brief_lock, lock_parents, locked
 from .errors import told
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500
 RESUMABLE = frozenset({Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED})
+
+
+NOTHING = _("Nothing was done: none of them is such that it could be.")
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class RunVerb:
     eligible: Q
     happened: Q
     act: Callable[..., object]
+    nothing: StrOrPromise = NOTHING
+    """What is said where it was done to none."""
     locks_parents: bool = False
     """Whether ``act`` does, which has to come before our own locks."""
     is_told_by_row: bool = True
@@ -86,7 +92,10 @@ def carry_out(verb: RunVerb, run_ids: Iterable[UUID], model_admin: Any, request:
     except RunLocked as error:
         model_admin.message_user(request, told(error), messages.ERROR)
         return
-    model_admin.message_user(request, verb.done % {"count": count}, messages.SUCCESS if count else messages.WARNING)
+    if count:
+        model_admin.message_user(request, verb.done % {"count": count}, messages.SUCCESS)
+    else:
+        model_admin.message_user(request, verb.nothing, messages.WARNING)
 
 
 def write_down(user: AbstractBaseUser, rows: Sequence[Model], label: StrOrPromise, reason: str = "") -> None:
@@ -157,7 +166,11 @@ RESUME = RunVerb(
         "A child run whose parent has already seen it fail stays as it is."
     ),
     done=ngettext_lazy("%(count)d run goes on.", "%(count)d runs go on.", "count"),
-    eligible=Q(status__in=sorted(RESUMABLE)) | Q(status=Status.RUNNING, pause_requested_at__isnull=False),
+    nothing=_(
+        "Nothing goes on: it does so already, or its parent knows how it ended. Then the parent is what to resume."
+    ),
+    eligible=(Q(status__in=sorted(RESUMABLE)) & ~IS_REPLACED)
+    | Q(status=Status.RUNNING, pause_requested_at__isnull=False),
     # One that was paused before its time had come is scheduled again, one that had not paused yet just goes on.
     happened=Q(status__in=[Status.QUEUED, Status.SCHEDULED, Status.RUNNING]),
     act=verbs.resume_runs,

@@ -20,9 +20,9 @@ from ..store.database import Database
 from . import cells
 from .confirming import named
 from .journal import Listing
-from .needs import runs_url
 from .permissions import may_look
 from .steered import SteeredAdmin
+from .tabs import runs_url
 from .text import visible
 
 if TYPE_CHECKING:

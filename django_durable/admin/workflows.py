@@ -37,8 +37,8 @@ from .axis import spelled
 from .confirming import page
 from .hold_history import held_lately
 from .holding import button
-from .needs import runs_url
 from .permissions import may_look
+from .tabs import runs_url
 from .text import cut, visible
 from .troubles import DAY as LAST_DAY
 
@@ -94,12 +94,14 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     held = {(hold.kind, hold.name): hold for hold in found}
     served = {str(queue) for worker in workers for queue in worker.queues}
     queues = sorted({*served, *(workflow.options.queue for workflow in declared().values())})
+    going_on = [name for name in queues if (Hold.QUEUE, name) not in held]
     return {
         "holds": [_hold(request, hold) for hold in found],
         "is_dead": not workers,
         "workflows": [_row(request, line, lived, day, held, has_workers=bool(workers)) for line in lines[:SHOWN]],
         "is_cut": len(lines) > SHOWN,
-        "queues": [_queue(request, name) for name in queues if (Hold.QUEUE, name) not in held][:QUEUES_SHOWN],
+        "queues": [_queue(request, name) for name in going_on[:QUEUES_SHOWN]],
+        "queues_are_cut": len(going_on) > QUEUES_SHOWN,
         "held_lately": held_lately(),
     }
 

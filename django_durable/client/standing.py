@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -64,6 +64,13 @@ class Standing:
     blocked: dict[str, Bounded] = field(default_factory=dict)
     overdue: dict[Status, Bounded] = field(default_factory=dict)
     failed: Bounded = NONE
+    is_cut: bool = False
+    """Whether there may be other queues with a backlog than those of ``queues``."""
+
+    def of(self, queue: str) -> QueueStanding:
+        """How that one stands, as far as it was looked at."""
+        unknown = Bounded(0, self.is_cut)
+        return self.queues.get(queue) or QueueStanding(ready=unknown, waiting=unknown, scheduled=unknown)
 
 
 class _Row(NamedTuple):
@@ -92,7 +99,7 @@ def standing(failed_since: datetime, held: Held = NOTHING) -> Standing:
         found[what].append(_Row(name, more, number, db.dialect.read_instant(since)))
     now = found["now"][0].since
     assert now is not None  # noqa: S101  (for the type checker)
-    stands = Standing(now)
+    stands = Standing(now, is_cut=len(found["ready"]) == QUEUES_MOST or len(_by_name(found["asleep"])) == QUEUES_MOST)
     _read_ready(stands, found)
     _read_waiting(stands, found)
     _read_running(stands, found["held"])
@@ -101,6 +108,10 @@ def standing(failed_since: datetime, held: Held = NOTHING) -> Standing:
     for row, count in _window(found["failed"], OTHERS_MOST):
         stands.failed += Bounded(0 if row.more else count.number, count.is_more)
     _read_overdue(stands, found["overdue"])
+    if stands.is_cut:
+        # Those that are known by what is worked on, say.
+        for name in stands.queues.keys() - {row.name for row in found["ready"]}:
+            stands.queues[name].ready += Bounded(0, is_more=True)
     return stands
 
 
@@ -146,7 +157,7 @@ def _read_overdue(stands: Standing, rows: list[_Row]) -> None:
             stands.overdue[status] = stands.overdue.get(status, NONE) + count
 
 
-def _by_name(rows: list[_Row]) -> Iterable[list[_Row]]:
+def _by_name(rows: list[_Row]) -> Collection[list[_Row]]:
     found: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         found[row.name].append(row)

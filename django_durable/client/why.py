@@ -96,7 +96,7 @@ def _standing(run: Run, holder: Worker | None) -> Why:
         case Status.QUEUED:
             return queued(run)
         case _:
-            return because("finished", _OVER[run.status], time=run.finished_at)
+            return because("finished", (_REPLACED if run.is_replaced else _OVER)[run.status], time=run.finished_at)
 
 
 _OVER: Mapping[str, Any] = {
@@ -107,6 +107,12 @@ _OVER: Mapping[str, Any] = {
     Status.CANCELLED: _(
         "It is over: cancelled at %(time)s, and stays so until somebody resumes it, which lets it go on from there."
     ),
+}
+
+
+_REPLACED: Mapping[str, Any] = {
+    Status.FAILED: _("It is over: failed at %(time)s. Its parent was resumed, and has another in its place."),
+    Status.CANCELLED: _("It is over: cancelled at %(time)s. Its parent was resumed, and has another in its place."),
 }
 
 

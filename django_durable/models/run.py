@@ -49,6 +49,11 @@ IS_AWAITED = (
 )
 
 
+REPLACED = ""
+"""The ``parent_path`` of a child in whose place its resumed parent starts another."""
+IS_REPLACED = Q(parent__isnull=False, parent_path=REPLACED)
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         """Runs that are not over."""
@@ -260,3 +265,8 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workflow} {self.id}"
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its parent, which was resumed, has another child in its place: it stays as it ended."""
+        return self.parent_id is not None and self.parent_path == REPLACED

@@ -25,11 +25,9 @@ from ..core.payloads.codec import decode
 from ..core.reopening import OutOfReach, reopened, ways_to
 from ..exceptions import PayloadUndecodable
 from ..models import JournalEntry, Payload, Run
+from ..models.run import REPLACED
 from .database import Database
 from .locking import change, locked
-
-REPLACED = ""
-"""The ``parent_path`` of a child in whose place its resumed parent starts another."""
 
 CONTAINERS = (Kind.JOIN, Kind.RACE, Kind.MAP, Kind.BLOCK, Kind.LOOP)
 Place = tuple[UUID, str]

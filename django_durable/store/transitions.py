@@ -13,7 +13,7 @@ from ..core.journal.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind
 from ..models import JournalEntry, Payload, Run
 from ..models.run import RunQuerySet
 from ..queues.ready import Ready
-from .anew import REPLACED, make_room
+from .anew import make_room
 from .auditing import Verb, audit
 from .clock import DatabaseNow
 from .database import Database
@@ -182,4 +182,4 @@ def _parent_knows_its_end(db: Database, run: Run) -> bool:
     if run.parent_id is None:
         return False
     journal = JournalEntry.objects.using(db.alias).filter(run_id=run.parent_id, path=run.parent_path)
-    return run.parent_path == REPLACED or journal.filter(kind=Kind.CHILD, status=EntryStatus.FAILED).exists()
+    return run.is_replaced or journal.filter(kind=Kind.CHILD, status=EntryStatus.FAILED).exists()

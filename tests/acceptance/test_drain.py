@@ -56,8 +56,9 @@ def test_sigterm_leaves_no_lease() -> None:
     worker.signal(signal.SIGTERM)
     # What comes to its next step is handed back while another run's step still goes on.
     wait_until(lambda: Run.objects.filter(status="queued").count() == len(busy), message="runs to be handed back")
-    # A child that has not heard of it yet may well take another run.
+    # A child that has not heard of it yet may well take another run, and so may a claim that is under way meanwhile.
     wait_until(lambda: worker.log.count("draining worker=") == 2, message="both children to drain")
+    wait_until(lambda: worker.log.count("stopped worker=") == 1, message="the one without the gate to end")
     assert worker.running
     untouched = faults.plodding.enqueue(1, 0)
     open_gate(gate)

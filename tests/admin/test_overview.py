@@ -131,6 +131,23 @@ def test_of_very_many_queues_those_that_somebody_has_to_see_are_shown(
     assert "There are more: those that are held, fail or have runs ready are shown before others." in text
 
 
+def test_of_queues_that_were_not_looked_at_nothing_is_said_to_be_none(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "QUEUES_MOST", 2)
+    make_worker(queues=["a", "b", "c"])
+    for queue in "ab":
+        make_run(queue=queue)
+    make_run("running", queue="c")
+    make_run(queue="nobody's")
+    counts = {row[0]: row[1:5] for row in rows(boss, "queues")}
+    assert (counts["a"], counts["c"]) == (["1", "under 15 s", "0", "0"], ["0+", "", "1", "0"])
+    assert links(boss)["Runs may be ready in queues that no worker serves"] == list_url("?trouble=unserved")
+    monkeypatch.setattr(standing, "QUEUES_MOST", 4)
+    assert {row[0]: row[1] for row in rows(boss, "queues")}["c"] == "0"
+    assert "Runs may be ready" not in look(boss)
+
+
 def test_what_is_ready_leads_to_as_many_rows(boss: Client) -> None:
     make_worker(queues=["default", "dead"])
     for suspect in (False, False, True):

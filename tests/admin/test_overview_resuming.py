@@ -68,7 +68,8 @@ def resume_forms(client: Client) -> dict[str, tuple[str, dict[str, str]]]:
     """By need, where the button sends what."""
     found = {}
     section = client.get(FRAGMENT).content.decode().split('id="durable-needs"')[1].split("</section>")[0]
-    for line in section.split('<li id="durable-need-')[1:]:
+    # Those beside a name have more to their id.
+    for line in re.split(r'<li id="durable-need-(?=[a-z]+")', section)[1:]:
         if form := re.search(r'<form method="post" action="([^"]*)".*?</form>', line, re.DOTALL):
             fields = re.findall(r'<input type="hidden" name="(\w+)" value="(\w*)">', form.group())
             found[line.split('"')[0]] = unescape(form.group(1)), dict(fields)
@@ -95,9 +96,10 @@ def test_they_are_resumed_in_two_clicks(person: Person, need: str) -> None:
     assert statuses_of(*runs, old) == [*resumed[need], "paused", "cancelled", "failed"]
 
 
-def named_forms(client: Client) -> dict[str, tuple[str, dict[str, str]]]:
+def named_forms(client: Client, need: str = "failed") -> dict[str, tuple[str, dict[str, str]]]:
     """By what the button beside a name says of itself, where it sends what."""
-    line = client.get(FRAGMENT).content.decode().split('id="durable-need-failed"')[1].split("</section>")[0]
+    lines = client.get(FRAGMENT).content.decode().split(f'id="durable-need-{need}"')[1].split("</section>")[0]
+    line = re.split(r'<li id="durable-need-[a-z]+"', lines)[0]
     found = {}
     for form in re.findall(r"<form .*?</form>", line.split("<ul>")[1], re.DOTALL):
         [label], [url] = re.findall('aria-label="([^"]*)"', form), re.findall('action="([^"]*)"', form)
@@ -124,10 +126,23 @@ def test_what_failed_of_one_workflow_is_resumed_in_two_clicks(person: Person) ->
 
 
 @pytest.mark.usefixtures("worker")
+def test_what_is_blocked_for_one_reason_is_resumed_in_two_clicks(person: Person) -> None:
+    client = person("view_run", "resume_run")
+    crashed, diverged = make_run("blocked", block_reason="crashed"), make_run("blocked", block_reason="diverged")
+    forms = named_forms(client, "blocked")
+    assert set(forms) == {"Resume: 1, crashed", "Resume: 1, diverged"}
+    url, fields = forms["Resume: 1, crashed"]
+    done = answer(client, client.post(url, fields), "mended")
+    assert "1 run goes on." in text_of(client.get(done.url))
+    assert statuses_of(crashed, diverged) == ["queued", "blocked"]
+
+
+@pytest.mark.usefixtures("worker")
 def test_who_may_not_resume_has_no_button_beside_a_workflow(person: Person) -> None:
     make_run("failed")
+    make_run("blocked")
     tally(failed=1)
-    assert named_forms(person(*LOOK)) == {}
+    assert named_forms(person(*LOOK)) == named_forms(person(*LOOK, name="ben"), "blocked") == {}
 
 
 @pytest.mark.usefixtures("worker")

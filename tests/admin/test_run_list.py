@@ -413,6 +413,52 @@ def test_of_what_failed_or_is_blocked_one_sees_where(boss: Client) -> None:
     assert steps(boss) == {failed.pk: "charge", blocked.pk: "after ship", raised.pk: ""}
 
 
+RAISED = {"type": "ValueError", "message": "the <gateway> did not answer", "traceback": "..."}
+
+
+def cell_of_step(client: Client, run: Run) -> str:
+    """As it is read, of the line of this run."""
+    row = client.get(list_url(f"?q={run.pk}")).content.decode().split('class="field-step')[1].split("</td>")[0]
+    return " ".join(unescape(strip_tags(row.partition(">")[2])).split())
+
+
+def test_of_what_failed_one_sees_why(boss: Client, person: Person) -> None:
+    failed, elsewhere = make_run("failed"), make_run("failed")
+    make_entry(failed, "charge", 1, status="failed")
+    for run in (failed, elsewhere):
+        Payload.objects.create(run=run, kind="error", data=encode(RAISED))
+    assert cell_of_step(boss, failed) == "charge ValueError: the <gateway> did not answer"
+    assert cell_of_step(boss, elsewhere) == "ValueError: the <gateway> did not answer"
+    may_look = person(*LOOK, name="ben")
+    assert cell_of_step(may_look, elsewhere) == "ValueError: the <gateway> did not answer", "as on its page"
+
+
+def test_an_attempt_that_is_made_again_is_no_end(boss: Client) -> None:
+    again = make_run("waiting", waiting_on="retry:")
+    Payload.objects.create(run=again, kind="error", data=encode(RAISED))
+    assert cell_of_step(boss, again) == "the whole run, again"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"), [("m" * 5_000, "ValueError: " + "m" * 48 + "…"), ("m" * 9_000, ""), ("", "ValueError")]
+)
+def test_a_long_error_is_cut_and_a_very_long_one_is_on_its_page(boss: Client, message: str, shown: str) -> None:
+    failed = make_run("failed")
+    Payload.objects.create(run=failed, kind="error", data=encode({**RAISED, "message": message}))
+    assert cell_of_step(boss, failed) == shown
+
+
+def test_an_error_is_redacted(boss: Client, settings: Any) -> None:
+    failed = make_run("failed")
+    Payload.objects.create(run=failed, kind="error", data=encode(RAISED))
+    settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.hide_error"}
+    assert cell_of_step(boss, failed) == "ValueError: (hidden)"
+
+
+def hide_error(_run: Run, kind: str, value: Any) -> Any:
+    return {**value, "message": "(hidden)"} if kind == "error" else value
+
+
 def test_a_very_long_journal_is_not_looked_through(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "LONG", 3)
     long, short = make_run("running"), make_run("running")

@@ -24,7 +24,7 @@ from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
 from tests.admin.facts import facts
 from tests.admin.pages import judge, list_url, run_url, text_of
-from tests.admin.world import make_entry, make_full_run, make_run
+from tests.admin.world import make_entry, make_full_run, make_run, make_worker
 from tests.app.workflows import doubling, failing, listening, parent
 
 AN_HOUR_AGO = timezone.now() - timedelta(hours=1)
@@ -199,6 +199,18 @@ def test_the_facts_of_a_run(boss: Client) -> None:
         ("Asked to stop", "2031-07-04 00:00:00"),
         ("Asked to pause", "2031-07-05 00:00:00"),
     ]
+
+
+def test_a_run_leads_to_those_that_are_like_it(boss: Client, person: Person) -> None:
+    worker = make_worker()
+    run = make_run("running", workflow="app & <co>", queue="v&p", leased_by=worker.pk)
+    run.tags.create(name="order <1>")
+    page = boss.get(run_url(run)).content.decode()
+    for filters in ("workflow=app+%26+%3Cco%3E", "queue=v%26p", "q=order+%3C1%3E"):
+        assert f'href="{list_url("?" + filters)}"' in page
+    to_worker = reverse("admin:django_durable_worker_change", args=[worker.pk])
+    assert f'<a href="{to_worker}">' in page.split('class="durable-facts"')[1]
+    assert to_worker not in person("view_run", name="ben").get(run_url(run)).content.decode()
 
 
 def test_what_says_nothing_is_no_fact_of_a_run(boss: Client) -> None:

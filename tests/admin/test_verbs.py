@@ -195,8 +195,25 @@ def test_a_child_whose_parent_saw_it_fail_stays(boss: Client) -> None:
         run_id=handle.id, path="inside", seq=1, kind="child", status="failed", started_at=child.started_at,
         token=child.pk,
     )  # fmt: skip
-    assert "0 runs go on." in confirm(boss, child, "resume")
+    assert "Nothing goes on: it does so already, or its parent knows how it ended." in confirm(boss, child, "resume")
     assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_child_in_whose_place_there_is_another_needs_nobody(boss: Client, status: str) -> None:
+    """Its parent was resumed: it stays as it ended for ever, and so would a number that counts it."""
+    there = make_run("running")
+    child = make_run(status, parent_id=there.pk, parent_path="")
+    other = make_run(status, parent_id=there.pk, parent_path="inside")
+    text = text_of(boss.get(run_url(child)))
+    assert "Its parent was resumed, and has another in its place." in text and "Resume" not in text
+    assert "stays so until somebody resumes it" in text_of(boss.get(run_url(other)))
+    asked = ask(boss, "resume_selected", [child, other])
+    assert "Resume this run?" in text_of(asked) and "1 of the selected runs stays as it is" in text_of(asked)
+    listed = boss.get(list_url("?trouble=today")).context["cl"].result_list
+    assert list(listed) == ([other] if status == "failed" else [])
+    overview = text_of(boss.get(reverse("admin:django_durable_overview")))
+    assert ("1 run has failed today" in overview) is (status == "failed")
 
 
 def test_a_run_that_is_gone_is_not_found(boss: Client) -> None:

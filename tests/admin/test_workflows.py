@@ -216,6 +216,18 @@ def test_what_is_held_is_told(boss: Client) -> None:
     assert "workflow page.before" in page and "ann" in page and "a bad deploy" in page
 
 
+def test_of_very_many_queues_the_first_are_shown_and_that_there_are_more(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_worker(queues=["a", "b"])
+    shown = len(boss.get(PAGE).context["queues"])
+    assert "There are more; these are the first." not in text_of(boss.get(PAGE))
+    monkeypatch.setattr(module, "QUEUES_SHOWN", shown - 1)
+    assert "There are more; these are the first." in text_of(boss.get(PAGE))
+    Hold.objects.create(kind=Hold.QUEUE, name="a")
+    assert "There are more; these are the first." not in text_of(boss.get(PAGE)), "what is held is told above"
+
+
 def test_an_empty_installation(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("declared", "workflows"):
         monkeypatch.setattr(module, name, dict)

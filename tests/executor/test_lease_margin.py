@@ -105,7 +105,7 @@ def test_within_the_margin_the_run_is_handed_back_with_what_is_done(workflow: An
 @pytest.mark.parametrize("workflow", ALL)
 def test_before_the_margin_the_next_step_begins(workflow: Any, travel: Travel) -> None:
     run: RunHandle[Any] = workflow.enqueue()
-    during["first"] = lambda: travel(LEASE - MARGIN - 1)
+    during["first"] = lambda: travel(LEASE - MARGIN - 5)
     assert isinstance(attempt(workflow, claim(workflow)), Completed)
     assert run.refresh().status == Status.SUCCEEDED
 
@@ -113,7 +113,7 @@ def test_before_the_margin_the_next_step_begins(workflow: Any, travel: Travel) -
 @pytest.mark.parametrize("workflow", ALL)
 def test_the_end_of_a_run_is_written_within_the_margin(workflow: Any, travel: Travel) -> None:
     run: RunHandle[Any] = workflow.enqueue()
-    during["second"] = lambda: travel(LEASE - 1)
+    during["second"] = lambda: travel(LEASE - MARGIN / 2)
     assert isinstance(attempt(workflow, claim(workflow)), Completed)
     assert run.refresh().status == Status.SUCCEEDED
 

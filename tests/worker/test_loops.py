@@ -222,7 +222,8 @@ def test_reap_leaves_a_lease_that_was_renewed_between_its_two_looks(
 ) -> None:
     claim, reap = running(db), settled(Reap(db, queue))
     beating(leased_by(claim.run_id))
-    travel(LEASE - 1)
+    # On top come the pauses of a slow machine.
+    travel(LEASE - HEARTBEAT / 2)
     assert reap.tick() == 0
     recovery.renew(db, [claim.lease], lease=LEASE)
     travel(HEARTBEAT)
@@ -312,10 +313,10 @@ def test_fit_blocks_what_nobody_has_known_for_a_while(queue: Heard, travel: Trav
     # With no worker alive nobody could say what is known.
     beating(uuid4(), ago=timedelta(seconds=-3 * LEASE), workflows=["app.doubling"])
     fit = Fit(queue, ["default"])
-    travel(2 * LEASE - 1)
+    travel(2 * LEASE - HEARTBEAT)
     fit.tick()
     assert status_of(run) == "queued"
-    travel(2)
+    travel(HEARTBEAT + 1)
     fit.tick()
     assert (status_of(run), fresh(run).block_reason) == ("blocked", "unknown_workflow")
 

@@ -127,7 +127,8 @@ def _blocked() -> str:
 
 
 def _failed(d: Dialect) -> str:
-    """Of the newest that failed those that did after ``since``, and the others: when they ended is in no index."""
-    is_since = f"r.finished_at >= {d.typed('since', 'timestamptz')}"
-    some = _some(f"CASE WHEN {is_since} THEN '' ELSE 'before' END AS ended", "r.status = 'failed'", "r.id DESC")
+    """Of the newest that failed those that did after ``since``, and the others: when they ended is in no index. A child
+    in whose place its parent has another by now needs nobody."""
+    counts = f"r.finished_at >= {d.typed('since', 'timestamptz')} AND (r.parent_id IS NULL OR r.parent_path <> '')"
+    some = _some(f"CASE WHEN {counts} THEN '' ELSE 'before' END AS ended", "r.status = 'failed'", "r.id DESC")
     return f"SELECT 'failed', '', r.ended, count(*), NULL FROM {some} GROUP BY r.ended"
