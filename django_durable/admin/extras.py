@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,9 @@ LONG = 500
 STEP_SHOWN, HOST_SHOWN, ERROR_SHOWN = 40, 40, 60
 ERROR_READ = 8_192
 """Characters of an error, most of which are its traceback. Of a longer one its run's page tells."""
+OURS = "django_durable.exceptions."
+WRAPPED = re.compile(r"(?:Step .*? failed after \d+ attempts?|Child .*? \([0-9a-f-]{36}\) \w+): (.+)", re.DOTALL)
+"""What StepFailed and ChildFailed say: the step stands beside it, and there is room for what was raised in it only."""
 OVER = frozenset({EntryStatus.SUCCEEDED, EntryStatus.FAILED, EntryStatus.ABANDONED})
 
 
@@ -104,9 +108,14 @@ def _newest(text: Any, **only: str) -> Case:
 
 
 def _error(run: Run, text: str) -> str:
-    """Type and message, as the function that redacts lets them be seen; nothing of one that is read in part only."""
+    """Class and message, as the function that redacts lets them be seen; nothing of one that is read in part only."""
     error = shown_error(run, Excerpt(text[:ERROR_READ], len(text)))
-    return cells.name(": ".join(part for part in (error.type, error.message) if part), ERROR_SHOWN) if error else ""
+    if error is None or not error.type:
+        return ""
+    wrapped = WRAPPED.match(error.message) if error.type.startswith(OURS) else None
+    said = wrapped[1] if wrapped else ": ".join(part for part in (error.type, error.message) if part)
+    raised, colon, message = said.partition(": ")
+    return cells.name(raised.rpartition(".")[2] + colon + message, ERROR_SHOWN)
 
 
 def _holder() -> Subquery:

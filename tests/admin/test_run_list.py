@@ -20,6 +20,8 @@ from django_durable.admin.finding import moment_of
 from django_durable.admin.look_only import CappedPaginator
 from django_durable.core.journal.states import Status
 from django_durable.core.payloads.codec import encode
+from django_durable.core.payloads.failures import describe
+from django_durable.exceptions import ChildFailed, StepFailed, StepTimeout
 from django_durable.models import Hold, IdempotencyKey, Payload, Run, Tag
 from django_durable.store.keys import hash_of
 from tests.admin.conftest import LOOK, Person
@@ -431,6 +433,22 @@ def test_of_what_failed_one_sees_why(boss: Client, person: Person) -> None:
     assert cell_of_step(boss, elsewhere) == "ValueError: the <gateway> did not answer"
     may_look = person(*LOOK, name="ben")
     assert cell_of_step(may_look, elsewhere) == "ValueError: the <gateway> did not answer", "as on its page"
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (StepFailed("a: b", 3, {"type": "shop.gateway.Down", "message": "no: answer"}), "Down: no: answer"),
+        (StepFailed("pay", 1, {"type": "ValueError", "message": ""}), "ValueError: "),
+        (ChildFailed("pack", UUID(int=7), "failed", {"type": "shop.Empty", "message": "box"}), "Empty: box"),
+        (StepTimeout("deaf", 5), "StepTimeout: "),
+    ],
+)
+def test_what_a_step_has_raised_is_what_one_has_to_see(boss: Client, error: Exception, shown: str) -> None:
+    failed = make_run("failed")
+    Payload.objects.create(run=failed, kind="error", data=encode(describe(error)))
+    assert cell_of_step(boss, failed).startswith(shown.strip())
+    assert "attempt" not in cell_of_step(boss, failed) and "django_durable" not in cell_of_step(boss, failed)
 
 
 def test_an_attempt_that_is_made_again_is_no_end(boss: Client) -> None:
