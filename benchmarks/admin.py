@@ -4,8 +4,9 @@
 
 A PostgreSQL of the benchmark's own is seeded (benchmarks/seed.py), and Django's test client asks for the list of runs,
 what its filters and pages link to, searches, a run with 2,000 journal entries, and all pages that there are beside
-them, with the fragments that they refresh themselves by. What is printed of a filter is its slowest choice. Exit status
-1 where the median of a page is over the goal, or where it takes more queries than it may.
+them, with the fragments that they refresh themselves by; and for what the overview and the workflows lead to, which is
+one choice within another. What is printed of a filter is its slowest choice. Exit status 1 where the median of a page
+is over the goal, or where it takes more queries than it may.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import chain, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,6 +36,23 @@ ASKS = 20
 ROOMY = {"max_wal_size": "8GB", "checkpoint_timeout": "1h"}
 """For the making: no checkpoint in the middle of a million inserts."""
 LABEL = 44
+
+UNSERVED = {"trouble": ["unserved"], "queue": []}
+AT_NIGHT: list[dict[str, list[str]]] = [
+    {"trouble": ["today", "day"], "workflow": []},
+    {"trouble": ["overdue"], "status": ["scheduled", "waiting"]},
+    {"status": ["blocked"], "reason": []},
+    {"status": ["queued", "running", "waiting", "scheduled"], "queue": []},
+    {"workflow": [], "status": ["queued", "running", "waiting", "scheduled", "paused", "blocked"]},
+    {"workflow": [], "created": ["1d"]},
+    {"worker": []},
+    UNSERVED,
+]
+"""What the overview and the workflows lead to, and no link of the list by itself; an empty one: see ``choices``. It is
+not looked up there: which of these links there are depends on what is wrong just then."""
+ENDS = 2
+"""So many of the workflows and queues that have most runs, and of those that have fewest, which are looked for longest:
+each of them with each status takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +128,39 @@ def measure_all(asks: int) -> Iterator[Measured]:
     from django.contrib.auth.models import User
     from django.test import Client
 
-    client = Client(headers={"host": "127.0.0.1"})
-    client.force_login(User.objects.create_superuser("boss"))
+    from benchmarks.seeding.history import beat
+
+    client, boss = Client(headers={"host": "127.0.0.1"}), User.objects.create_superuser("boss")
+    client.force_login(boss)
+    write_down(boss)
     # The first page of a process loads what all of them need.
     ask(client, Page("runs", runs_url()))
     for group in pages(client):
+        # Half a minute after it the pages would be those of a site that nobody works for.
+        beat()
         slowest = group[0] if len(group) == 1 else max(group, key=lambda page: ask(client, page))
         yield measure(client, slowest, asks)
         for fragment in fragments(client, slowest):
             yield measure(client, fragment, asks)
+
+
+def write_down(user: Any) -> None:
+    """Somebody has resumed all that failed once, and Django keeps a line of each: its log has no index of the rows."""
+    from django.contrib.admin.models import CHANGE, LogEntry
+    from django.contrib.contenttypes.models import ContentType
+    from django.db import connection
+
+    from django_durable.models import Run
+
+    runs, kind = (
+        Run.objects.filter(status="failed").values_list("pk", "workflow"),
+        ContentType.objects.get_for_model(Run),
+    )
+    what = {"user": user, "content_type": kind, "action_flag": CHANGE, "change_message": "Resume: the gateway answers"}
+    lines = (LogEntry(object_id=str(run_id), object_repr=workflow, **what) for run_id, workflow in runs.iterator())
+    LogEntry.objects.bulk_create(lines, batch_size=2_000)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE) django_admin_log")
 
 
 def measure(client: Any, page: Page, asks: int) -> Measured:
@@ -169,6 +212,8 @@ def pages(client: Any) -> Iterator[list[Page]]:
         Page(f"a run: {status}", run_url(newest(status))) for status in ("succeeded", "failed", "running", "waiting")
     ]
     yield [Page("a run with children", run_url(parent))]
+    yield [Page("a run's history", history_url(newest("failed")))]
+    yield from at_night(client)
     yield from ([page] for page in others())
 
 
@@ -180,6 +225,47 @@ def linked(client: Any) -> Iterator[list[Page]]:
             case [(name, value)]:
                 groups.setdefault(name, []).append(Page(f"runs: {name} = {value}", runs_url(href)))
     yield from groups.values()
+
+
+def at_night(client: Any) -> Iterator[list[Page]]:
+    """What one follows who is told that something is wrong, by what it is that such a link chooses."""
+    offered = choices(client)
+    for kind in AT_NIGHT:
+        values = [fixed or offered[name] for name, fixed in kind.items()]
+        found = [dict(zip(kind, chosen, strict=True)) for chosen in product(*values)]
+        with nobody_serving() if kind is UNSERVED else nullcontext():
+            yield [Page(f"at night: {' + '.join(kind)}", runs_url("?" + urlencode(each))) for each in found]
+
+
+def choices(client: Any) -> dict[str, list[str]]:
+    """What the list of runs offers, by the name of its filter, and the workers that live; of very many those at the
+    ends."""
+    from django.db.models import Count
+
+    from django_durable.models import Run, Worker
+
+    offered = {"worker": [str(pk) for pk in Worker.objects.filter(stopped_at=None).values_list("pk", flat=True)]}
+    for page in chain.from_iterable(linked(client)):
+        for name, value in parse_qsl(urlsplit(page.url).query):
+            offered.setdefault(name, []).append(value)
+    for name in ("workflow", "queue"):
+        counts = dict(Run.objects.order_by().values_list(name).annotate(Count("pk")))
+        most_first = sorted(offered[name], key=lambda value: -counts.get(value, 0))
+        offered[name] = list(dict.fromkeys([*most_first[:ENDS], *most_first[-ENDS:]]))
+    return offered
+
+
+@contextmanager
+def nobody_serving() -> Iterator[None]:
+    """As if the workers were started for another queue than any that there is."""
+    from django_durable.models import Worker
+
+    workers = list(Worker.objects.filter(stopped_at=None))
+    Worker.objects.filter(stopped_at=None).update(queues=["elsewhere"])
+    try:
+        yield
+    finally:
+        Worker.objects.bulk_update(workers, ["queues"])
 
 
 def searches() -> Iterator[Page]:
@@ -223,6 +309,12 @@ def run_url(run_id: Any) -> str:
     from django.urls import reverse
 
     return reverse("admin:django_durable_run_change", args=[run_id])
+
+
+def history_url(run_id: Any) -> str:
+    from django.urls import reverse
+
+    return reverse("admin:django_durable_run_history", args=[run_id])
 
 
 def fragments(client: Any, page: Page) -> Iterator[Page]:

@@ -190,6 +190,24 @@ def test_a_worker_is_a_line(boss: Client, person: Person) -> None:
     assert "mill" not in look(person("view_run", name="ben"))
 
 
+def test_a_process_that_runs_suspects_says_so(boss: Client) -> None:
+    """It serves its queue, and takes up nothing of what is ready there."""
+    make_worker(host="mill")
+    make_worker(host="apart", is_isolated=True)
+    assert {row[0]: row[2] for row in rows(boss, "workers")} == {"mill": "alive", "apart": "alive isolated"}
+
+
+def test_of_very_many_workers_the_list_has_the_others(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for minutes in range(3):
+        make_worker(host=f"h{minutes}", heartbeat_at=timezone.now() - minutes * MINUTE)
+    more = "There are more; all of them"
+    monkeypatch.setattr(overview, "WORKERS_SHOWN", 3)
+    assert len(rows(boss, "workers")) == 3 and more not in links(boss)
+    monkeypatch.setattr(overview, "WORKERS_SHOWN", 2)
+    assert [row[0] for row in rows(boss, "workers")] == ["h0", "h1"]
+    assert len(boss.get(links(boss)[more]).context["cl"].result_list) == 3
+
+
 def test_a_backlog_is_counted_to_an_end(boss: Client) -> None:
     make_worker()
     Run.objects.bulk_create(

@@ -9,11 +9,13 @@ import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from django_durable import get_run
+from django_durable.admin.verbs import RunVerb
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import TERMINAL, Status
 from django_durable.exceptions import RunLocked, RunNotFound, TooManyEvents
@@ -329,6 +331,73 @@ def test_many_runs_are_done_in_batches(boss: Client, monkeypatch: pytest.MonkeyP
     assert "5 runs go on." in text_of(answer(boss, ask(boss, "resume_selected", runs), ""))
     assert LogEntry.objects.count() == 5
     assert get_run(runs[0].pk).status == Status.QUEUED
+
+
+# --- how what came of it is marked ---------------------------------------------------------------
+
+
+def by_button(client: Client, verb: str, run: Run) -> Any:
+    return client.post(verb_url(run, verb), {"confirmed": "1"})
+
+
+def by_action(client: Client, verb: str, run: Run) -> Any:
+    picked = {"action": f"{verb}_selected", ACTION_CHECKBOX_NAME: str(run.pk), "confirmed": "1"}
+    return client.post(list_url(), {**picked, "ids": run.pk.hex})
+
+
+def by_sweep(client: Client, verb: str, run: Run) -> Any:
+    every = {"action": f"{verb}_selected", ACTION_CHECKBOX_NAME: "all", "select_across": "1", "confirmed": "1"}
+    return client.post(list_url(), {**every, "upto": str(run.pk)})
+
+
+FITS = {"cancel": "queued", "pause": "queued", "resume": "failed", "rerun": "succeeded"}
+
+
+@pytest.mark.parametrize("verb", FITS)
+@pytest.mark.parametrize("way", [by_button, by_action, by_sweep])
+@pytest.mark.parametrize(
+    ("outcome", "marked"), [("worked", ["success"]), ("nothing", ["warning"]), ("refused", ["error"])]
+)
+def test_what_came_of_it_is_marked(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, verb: str, way: Any, outcome: str, marked: list[str]
+) -> None:
+    """As Django shows them a success is green: one that did nothing, or not all, must not look like it."""
+    # What it is done to is over, or has no input, where nothing can be done.
+    run = make_run(FITS[verb] if outcome != "nothing" else "queued" if verb == "resume" else "cancelled")
+    if outcome != "nothing":
+        run.payloads.create(kind="input", data="[[], {}]")
+    if outcome == "refused":
+        monkeypatch.setattr(RunVerb, "perform", refuse)
+    # Of very many what was held by others is passed by, and those that come next are not.
+    expected = ["warning"] * 2 if outcome == "refused" and way is by_sweep else marked
+    told = list(get_messages(way(boss, verb, run).wsgi_request))
+    assert [message.level_tag for message in told] == expected
+    assert LogEntry.objects.count() == int(outcome == "worked")
+
+
+def refuse(_verb: RunVerb, run_ids: Any, **_more: Any) -> int:
+    """Another transaction holds them; of none it is not asked."""
+    if locked := list(run_ids):
+        raise RunLocked(locked, 2.0)
+    return 0
+
+
+@pytest.mark.parametrize("way", [by_button, by_action, by_sweep])
+def test_what_it_could_not_be_done_to_after_all_is_no_success(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, way: Any
+) -> None:
+    """It was eligible when it was looked for, and is not under the lock."""
+    monkeypatch.setattr(RunVerb, "perform", lambda *_args, **_more: 0)
+    told = list(get_messages(way(boss, "resume", make_run("failed")).wsgi_request))
+    assert [message.level_tag for message in told] == ["warning"]
+
+
+@pytest.mark.parametrize("more", [{"ids": "x"}, {"upto": "x"}, {"upto": str(uuid7()), "named": "x"}])
+def test_what_is_no_list_of_runs_is_an_error(boss: Client, more: dict[str, str]) -> None:
+    picked = {"action": "resume_selected", ACTION_CHECKBOX_NAME: "all", "select_across": "1", "confirmed": "1"}
+    make_run("failed")
+    told = list(get_messages(boss.post(list_url(), {**picked, **more}).wsgi_request))
+    assert [message.level_tag for message in told] == ["error"]
 
 
 # --- an answer that comes twice --------------------------------------------------------------

@@ -234,6 +234,16 @@ def test_an_empty_installation(boss: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert "No workflow is registered here" in text_of(boss.get(PAGE))
 
 
+def test_of_very_many_the_first_are_shown(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = make_worker(workflows=["0.first", "~.last"])
+    count, more = len(list(module._known([worker]))), "There are more; these are the first."
+    for shown in (count, count - 1):
+        monkeypatch.setattr(module, "SHOWN", shown)
+        page = boss.get(PAGE).content.decode()
+        assert page.count('<li class="durable-card">') == shown and "<bdi>0.first</bdi></a></h3>" in page
+        assert ("<bdi>~.last</bdi></a></h3>" in page) is (more not in page) is (shown == count)
+
+
 @pytest.mark.parametrize("count", [0, 1, 12])
 def test_it_costs_a_few_queries_however_much_there_is(boss: Client, count: int) -> None:
     for number in range(count):

@@ -7,17 +7,24 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
 import pytest
-from django.urls import NoReverseMatch
+from django.test import Client
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 from benchmarks import admin
 from benchmarks.admin import Measured, Page
-from tests.admin.world import make_schedule, make_worker
+from django_durable.admin import filters
+from django_durable.models import Tally, Worker
+from tests.admin.test_run_list import make_troubles
+from tests.admin.world import make_run, make_schedule, make_worker
+from tests.app.workflows import doubling
 
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = os.environ.get("DURABLE_TEST_DATABASE_URL", "")
@@ -39,11 +46,68 @@ def test_each_kind_of_page_is_asked_for() -> None:
         "runs: queue = ", "runs: search for an id", "runs: search for a key", "runs: search for a tag",
         "a run with 2,000 entries", "a run with children", "runs: export all that match", "runs: of a parent",
         "overview ", "workflows ", "schedule_changelist", "schedule_change ", "worker_changelist", "worker_change ",
-        "app_list",
+        "app_list", "a run's history ", "at night: trouble + workflow ", "at night: trouble + queue ",
+        "at night: trouble + status ", "at night: status + reason ", "at night: status + queue ",
+        "at night: workflow + status ", "at night: workflow + created ", "at night: worker ",
     ):  # fmt: skip
         assert f"\n{label}" in done.stdout
     assert done.stdout.count("\noverview: its fragment ") == 2, "what needs a person, and the charts"
     assert done.stdout.endswith("\n0 missed\n")
+
+
+def test_what_the_overview_and_the_workflows_lead_to_is_asked_for(admin_client: Client) -> None:
+    """Of a night in which all is wrong, so that each of their links is there."""
+    make_troubles()
+    make_run("running", leased_by=make_worker(queues=["default"]).pk)
+    make_run(queue="idle")
+    minute = timezone.now().replace(second=0, microsecond=0)
+    Tally.objects.create(kind=Tally.RUNS, minute=minute, workflow="app.doubling", queue="default", failed=3)
+    linked = set()
+    for name in ("overview", "workflows"):
+        for href in admin.seen(admin_client, reverse(f"admin:django_durable_{name}"), "href"):
+            if urlsplit(href).path == admin.runs_url():
+                linked.add(tuple(parse_qsl(urlsplit(href).query)))
+    several = {one for one in linked if len(one) > 1 or [name for name, _ in one] == ["worker"]}
+    assert [one for one in several if not any(is_of(kind, dict(one)) for kind in admin.AT_NIGHT)] == []
+    assert [kind for kind in admin.AT_NIGHT if not any(is_of(kind, dict(one)) for one in several)] == []
+
+
+def is_of(kind: dict[str, list[str]], chosen: dict[str, str]) -> bool:
+    return kind.keys() == chosen.keys() and all(value in (kind[name] or [value]) for name, value in chosen.items())
+
+
+def test_of_each_kind_of_them_all_that_there_are_are_asked_for(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "workflows", lambda: {doubling.name: doubling})
+    worker = make_worker(queues=["vip"])
+    found = [[dict(parse_qsl(urlsplit(page.url).query)) for page in group] for group in admin.at_night(admin_client)]
+    assert [len(group) for group in found] == [2, 2, 4, 8, 6, 1, 1, 2]
+    assert {"status": "running", "queue": "vip"} in found[3]
+    assert found[6:] == [
+        [{"worker": str(worker.pk)}],
+        [{"trouble": "unserved", "queue": queue} for queue in ("default", "vip")],
+    ]
+
+
+def test_of_many_those_are_that_have_most_runs_and_fewest(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "workflows", lambda: dict.fromkeys("abcde", doubling))
+    for count, name in enumerate("ecadb"):
+        for _ in range(count):
+            make_run(workflow=name)
+    assert admin.choices(admin_client)["workflow"] == ["b", "d", "c", "e"]
+
+
+def test_nobody_serves_a_queue_where_that_is_the_question(admin_client: Client) -> None:
+    make_worker(queues=["default"])
+    run, found = make_run(), []
+    for page in chain.from_iterable(admin.at_night(admin_client)):
+        if page.url.endswith("?trouble=unserved&queue=default"):
+            found.append(list(admin_client.get(page.url).context["cl"].result_list))
+    assert found == [[run]]
+    assert Worker.objects.get().queues == ["default"]
 
 
 urlpatterns: list[Any] = []

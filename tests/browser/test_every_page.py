@@ -10,6 +10,7 @@ from django.urls import resolve, reverse
 from playwright.sync_api import Page, expect
 
 from django_durable.admin import sweeping
+from django_durable.models import Run, Schedule
 from tests.browser.conftest import DESK, PHONE, Open
 from tests.browser.rooms import furnish, questions_of_lists, refusals, tour
 from tests.browser.seeing import contrasts, faint_of, too_faint, too_wide
@@ -104,3 +105,32 @@ def test_with_nothing_there_yet(open_page: Open, scheme: str) -> None:
         assert too_wide(page) == []
         assert too_faint(page) == {}
         expect(page.locator("h1").last).to_be_visible()
+
+
+WIDTHS = (320, PHONE["width"], 768, 1024)
+"""The smallest phone there is, or a desk at 400 %; ours; a tablet, and half of a wide screen, of which Django's own
+navigation takes a part."""
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_nothing_is_wider_than_the_screen(page: Page, settings: Any, language: str) -> None:
+    """At widths that the tour does not come by, and in the longer words of German."""
+    # Not by what the browser accepts: the tests' site listens to none, and is started already.
+    settings.LANGUAGE_CODE = language
+    settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
+    furnish()
+    run, schedule = Run.objects.filter(status="waiting").latest("pk"), Schedule.objects.earliest("pk")
+    pages = {name: reverse(f"admin:django_durable_{name}") for name in ("overview", "workflows", "run_changelist")}
+    pages |= {
+        name: reverse(f"admin:django_durable_{name}", args=[row.pk])
+        for name, row in (("run_change", run), ("schedule_change", schedule))
+    }
+    wide = {}
+    for name, url in pages.items():
+        page.goto(url)
+        expect(page.locator("html")).to_have_attribute("lang", language)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            if sticking_out := too_wide(page):
+                wide[name, width] = sticking_out
+    assert wide == {}
