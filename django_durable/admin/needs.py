@@ -103,20 +103,15 @@ def _blocked(request: HttpRequest, blocked: Mapping[str, Bounded]) -> Iterator[N
             what=what,
             url=url,
             hint=_("Each says on its page what has to be mended, and goes on when it is resumed."),
-            named=[
-                Named(
-                    f"{REASON_LABELS.get(reason, visible(reason))}: {cells.bounded(each)}",
-                    runs_url(request, status="blocked", reason=reason),
-                    _resume(
-                        request,
-                        runs_url(request, status="blocked", reason=reason),
-                        f"{cells.bounded(each)}, {REASON_LABELS.get(reason, visible(reason))}",
-                    ),
-                )
-                for reason, each in sorted(blocked.items())
-            ],
+            named=[_blocked_for(request, reason, each) for reason, each in sorted(blocked.items())],
             button=_resume(request, url, f"{number} {what}"),
         )
+
+
+def _blocked_for(request: HttpRequest, reason: str, count: Bounded) -> Named:
+    url = runs_url(request, status="blocked", reason=reason)
+    text = f"{REASON_LABELS.get(reason, visible(reason))}: {cells.bounded(count)}"
+    return Named(text, url, _resume(request, url, text))
 
 
 def _failed(request: HttpRequest, failed: Bounded, lately: str) -> Iterator[Need]:

@@ -23,7 +23,7 @@ from .errors import told
 from .forms import EventForm, ForkForm, ReasonForm
 from .once import made_since, once
 from .permissions import may
-from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event
+from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event, tell
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -91,7 +91,7 @@ def _steer(verb: RunVerb, model_admin: Any, request: HttpRequest, run_id: UUID) 
     run = _run(model_admin, request, run_id, verb.permission)
     form = ReasonForm(request.POST if "confirmed" in request.POST else None)
     if not eligible(verb, Run.objects.using(Database().alias).filter(pk=run.pk)).exists():
-        model_admin.message_user(request, verb.done % {"count": 0}, messages.WARNING)
+        tell(verb, request, 0)
         return HttpResponseRedirect(run_url(model_admin, run))
     if not form.is_valid():
         question = Question(verb, [run], form, back=run_url(model_admin, run), hidden={})

@@ -30,7 +30,7 @@ from .look_only import CappedPaginator
 from .once import mark_of
 from .text import visible
 from .troubles import LABELS, REASON_LABELS
-from .verbs import AT_ONCE, RunVerb
+from .verbs import AT_ONCE, RunVerb, tell
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -103,7 +103,11 @@ def sweep(verb: RunVerb, action: str, model_admin: Any, request: HttpRequest) ->
             return _page(verb, action, model_admin, request, again, chosen, more, names)
     if held:
         messages.warning(request, _left(held))
-    messages.add_message(request, messages.SUCCESS if done else messages.WARNING, str(verb.done % {"count": done}))
+    if held and not done:
+        # Why to none was said just now.
+        messages.warning(request, verb.done % {"count": 0})
+    else:
+        tell(verb, request, done)
     return HttpResponseRedirect(request.get_full_path())
 
 

@@ -92,10 +92,15 @@ def carry_out(verb: RunVerb, run_ids: Iterable[UUID], model_admin: Any, request:
     except RunLocked as error:
         model_admin.message_user(request, told(error), messages.ERROR)
         return
+    tell(verb, request, count)
+
+
+def tell(verb: RunVerb, request: HttpRequest, count: int) -> None:
+    """To how many it was done, or why to none."""
     if count:
-        model_admin.message_user(request, verb.done % {"count": count}, messages.SUCCESS)
+        messages.success(request, verb.done % {"count": count})
     else:
-        model_admin.message_user(request, verb.nothing, messages.WARNING)
+        messages.warning(request, verb.nothing)
 
 
 def write_down(user: AbstractBaseUser, rows: Sequence[Model], label: StrOrPromise, reason: str = "") -> None:

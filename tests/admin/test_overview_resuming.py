@@ -130,11 +130,22 @@ def test_what_is_blocked_for_one_reason_is_resumed_in_two_clicks(person: Person)
     client = person("view_run", "resume_run")
     crashed, diverged = make_run("blocked", block_reason="crashed"), make_run("blocked", block_reason="diverged")
     forms = named_forms(client, "blocked")
-    assert set(forms) == {"Resume: 1, crashed", "Resume: 1, diverged"}
-    url, fields = forms["Resume: 1, crashed"]
+    assert set(forms) == {"Resume: crashed: 1", "Resume: diverged: 1"}
+    url, fields = forms["Resume: crashed: 1"]
     done = answer(client, client.post(url, fields), "mended")
     assert "1 run goes on." in text_of(client.get(done.url))
     assert statuses_of(crashed, diverged) == ["queued", "blocked"]
+
+
+@pytest.mark.usefixtures("worker")
+def test_where_somebody_else_was_quicker_it_says_why_nothing_is_done(person: Person) -> None:
+    client = person("view_run", "resume_run")
+    run = make_run("failed")
+    url, fields = resume_forms(client)["failed"]
+    asked = client.post(url, fields)
+    Run.objects.filter(pk=run.pk).update(status="queued", finished_at=None, queued_at=timezone.now())
+    text = text_of(client.get(answer(client, asked, "mended").url))
+    assert "Nothing goes on: it does so already" in text and "0 runs go on" not in text
 
 
 @pytest.mark.usefixtures("worker")
