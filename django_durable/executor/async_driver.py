@@ -28,6 +28,7 @@ from ..core.flow.effects import (
 )
 from ..core.flow.executing import enter_line, leave_line
 from ..core.flow.flow import Flow
+from ..core.flow.parts import absorb
 from ..core.flow.unawaited import Unawaited
 from .async_calls import Calls
 from .async_steps import AsyncSteps
@@ -102,6 +103,10 @@ class AsyncDriver:
             elif self._begun:
                 left = self._begun - self._flow.losers.lines()
                 await self._tasks.end(left, at_once=at_once)
+        # Where the call that has begun them was ended in the midst of it, it does not take over what they have done: an
+        # attempt that failed has happened all the same.
+        for branch in self._begun - self._flow.losers.lines():
+            absorb(self._flow, branch)
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         calls = self._calls
@@ -137,7 +142,7 @@ class AsyncDriver:
     async def _act(self, effect: Effect) -> Answer:
         match effect:
             case Enter(part, body):
-                return await AsyncDriver(part, self._commit, self).enter(body)
+                return await self._enter(part, body)
             case Spawn(branch):
                 if not self._begun:
                     await self._steps.refuse_open_transaction()
@@ -150,6 +155,14 @@ class AsyncDriver:
             case Refresh():
                 await self._commit.arefresh(self._flow.journal.inbox, self._flow.lease)
         return None
+
+    async def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:
+        try:
+            return await AsyncDriver(part, self._commit, self).enter(body)
+        except BaseException:
+            # As with branches: the call that has entered it ends here too.
+            absorb(self._flow, part)
+            raise
 
     async def persist(self) -> None:
         """Make what is pending durable; unwinds where the lease is lost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,12 @@ from django_durable.core import clock
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.flow.branches import Branch, Branches
 from django_durable.core.journal.outcomes import Lost, Paused, Released
-from django_durable.core.journal.states import EntryStatus
+from django_durable.core.journal.states import EntryStatus, Kind
+from django_durable.core.retries import Retry
 from django_durable.core.unwinding import Unwind
 
 from .in_memory import MemoryCommit, arun, new_flow
-from .on_a_loop import one, work
+from .on_a_loop import PATIENCE, one, work
 
 
 @pytest.mark.parametrize("trigger", range(12))
@@ -135,6 +137,90 @@ def test_a_drain_lets_the_steps_of_other_branches_come_to_their_ends(
     assert isinstance(flow.outcome, outcome)
     done = {path for path, entry in commit.entries.items() if entry.status == EntryStatus.SUCCEEDED}
     assert ("at/slow/inside/only/slow" if is_nested else "at/slow/slow") in done if is_done else not done
+
+
+PATIENT = Retry(max_attempts=3, initial=60)
+
+
+@pytest.mark.parametrize("around", ["join", "race", "try_block", "loop"])
+@pytest.mark.parametrize("kind", ["join", "race"])
+@pytest.mark.parametrize("word", ["release_requested", "pause_requested"])
+def test_an_attempt_that_fails_when_a_drain_ends_the_lines_around_it_is_journaled(
+    word: str, kind: str, around: str
+) -> None:
+    """Else the step would be tried as if it had not been: once more than it may."""
+    flow = new_flow(commit := MemoryCommit())
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def fail() -> None:
+        began.set()
+        await go.wait()
+        raise ValueError("not yet")
+
+    async def inner(ctx: AsyncContext, *_: Any) -> None:
+        await ctx.step("slow", fail, retry=PATIENT)
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await within(around, ctx, inner)
+
+    async def other(ctx: AsyncContext) -> None:
+        await began.wait()
+        setattr(flow.lease, word, True)
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: getattr(ctx, kind)("at", {"slow": branch, "other": other}), commit, flow)
+
+    work(main)
+    assert tried(commit) == {"slow": (EntryStatus.RETRYING, 1)}
+
+
+@pytest.mark.parametrize("around", ["nothing", "join", "race", "try_block", "loop"])
+def test_an_attempt_that_fails_when_the_worker_has_cancelled_is_journaled(around: str) -> None:
+    """A thread cannot be cancelled: the step that it works on comes to its end."""
+    flow = new_flow(commit := MemoryCommit())
+    began, go = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        began.set()
+        go.wait(PATIENCE)
+        raise ValueError("not yet")
+
+    async def inner(ctx: AsyncContext, *_: Any) -> None:
+        await ctx.step("slow", fail, retry=PATIENT)
+
+    async def main() -> None:
+        task = asyncio.create_task(arun(lambda ctx: within(around, ctx, inner), commit, flow))
+        while not began.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        with pytest.raises((asyncio.CancelledError, Unwind)):
+            await task
+
+    work(main)
+    assert tried(commit) == {"slow": (EntryStatus.RETRYING, 1)}
+
+
+async def within(around: str, ctx: AsyncContext, inner: Any) -> Any:
+    """The code in a scope of that kind."""
+    match around:
+        case "join" | "race":
+            return await getattr(ctx, around)("inside", {"only": inner})
+        case "try_block":
+            return await ctx.try_block("inside", inner)
+        case "loop":
+            return await ctx.loop("inside", inner, 0)
+        case _:
+            return await inner(ctx)
+
+
+def tried(commit: MemoryCommit) -> dict[str, tuple[EntryStatus, int]]:
+    """What is journaled of steps, by their names."""
+    steps = (entry for entry in commit.entries.values() if entry.kind == Kind.STEP)
+    return {entry.path.rpartition("/")[2]: (entry.status, entry.attempts) for entry in steps}
 
 
 def test_a_worker_that_cancels_right_after_the_branches_were_spawned_gets_the_attempt_s_end() -> None:
