@@ -46,6 +46,7 @@ NEEDS = [
     package("pgbouncer"),
     package("spin"),
     package("gcc"),
+    Need("ip", lambda: shutil.which("ip") is not None, "apt-get install iproute2"),
     Need("libfaketime", lambda: faketime_library() is not None, f"apt-get install faketime, or {FAKETIME}=/path/to/it"),
     Need("the right to mount a tmpfs", may_mount, "run this as root (in a container with the capability SYS_ADMIN)"),
 ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import threading
 from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,18 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ...conf import durable_settings
+from ...core.payloads.surviving import warn
+from ...queues.current import queue_kind
+from ...worker import silence
 from ...worker.child import run_child
 from ...worker.logs import log_to_stderr
 from ...worker.process import WorkerOptions
 from ...worker.reloading import Watcher
 from ...worker.spawning import CHILD_ENV, own_command
 from ...worker.supervisor import Supervisor
+
+logger = logging.getLogger("django_durable.queues")
 
 
 class Command(BaseCommand):
@@ -41,6 +50,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         log_to_stderr(options["verbosity"], as_json=options["json_logs"])
+        silence.bound()
         told = os.environ.pop(CHILD_ENV, None)
         if told is not None:
             self._be_child(json.loads(told), options)
@@ -53,6 +63,9 @@ class Command(BaseCommand):
         supervisor = Supervisor(own_command(), options["processes"], has_standby=has_standby)
         if options["reload"]:
             Watcher(supervisor.reload).begin()
+        if queue_kind() == "redis":
+            # Not here: where Redis does not answer that takes seconds, in which the processes begin to work.
+            threading.Thread(target=warn_of_eviction, name="durable-redis", daemon=True).start()
         supervisor.run()
 
     def _be_child(self, told: dict[str, Any], options: dict[str, Any]) -> None:
@@ -64,6 +77,27 @@ class Command(BaseCommand):
         # A supervisor of before that was not started again says nothing of it.
         stands_by = told.get("stands_by", False)
         run_child(UUID(told["id"]), worker, told["orders"], told["reports"], stands_by=stands_by)
+
+
+def warn_of_eviction() -> None:
+    """Say it in the log where Redis may throw the queue away: now somebody reads that."""
+    settings = durable_settings()
+    try:
+        # Here, because with the database queue no Redis client need be installed.
+        from ...queues.redis import RedisQueue
+
+        with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as queue:
+            health = queue.health()
+    except Exception:
+        # The processes, which need it, tell of what is wrong with it.
+        return
+    if health.may_evict:
+        warn(
+            logger,
+            "redis evicts keys when its memory is full (maxmemory-policy %s): no run is lost, but runs start late; "
+            "it should be noeviction",
+            health.policy,
+        )
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
