@@ -12,15 +12,16 @@ from django.db import InternalError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_durable import Context, durable_workflow
+from django_durable.core import registry
 from django_durable.models import Audit, Event, IdempotencyKey, JournalEntry, Payload, Run
 from django_durable.store.database import Database
-from django_durable.store.invariants import INVARIANTS, values, walking
-from django_durable.store.invariants.reading import NotInTime, brief_look
-from django_durable.store.sql.invariants.windows import window_end
+from django_durable.store.invariants import INVARIANTS, values
+from django_durable.store.invariants.reading import brief_look
 from django_durable.testing import run_until_idle
 from tests.app import fanning
 from tests.app.workflows import doubling, failing, listening, parent, sleepy
-from tests.commands.checking import HOUR, KEY, a_record, a_run, an_entry, claimed, sound, with_belongings
+from tests.commands.checking import HOUR, a_record, a_run, an_entry, claimed, sound, with_belongings
 from tests.commands.conftest import Call
 from tests.commands.rows import execute
 from tests.processes import wait_until
@@ -28,7 +29,6 @@ from tests.processes import wait_until
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 MINUTE = timedelta(minutes=1)
 EVERY = [*(one.id for one in INVARIANTS), "I21", "L1", "L2", "L5", "L6"]
-ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n"
 
 
 # --- sound tables ------------------------------------------------------------------------------
@@ -69,6 +69,24 @@ def test_a_fork_of_a_run_and_one_that_is_resumed_violate_nothing(call: Call) -> 
     assert (fork.refresh().status, failed.refresh().status) == ("succeeded", "failed")
     called = call("durable_check", "--payloads")
     assert called.failed is None, called.out
+
+
+def test_an_event_that_is_taken_and_answered_in_the_commit_that_ends_its_run(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_named", dict(registry.definitions()))
+
+    @durable_workflow(name="app.answering")
+    def answering(ctx: Context) -> None:
+        ctx.wait_for_event("knock").complete("who is there?")
+
+    run = answering.enqueue()
+    run.send_event("knock")
+    run_until_idle()
+    event, ended = Event.objects.get(), run.refresh().run.finished_at
+    assert event.consumed_at is not None and event.answered_at is not None and ended is not None
+    assert event.consumed_at <= ended
+    assert call("durable_check").failed is None
 
 
 def test_what_is_young_may_not_have_been_swept_yet(call: Call) -> None:
@@ -250,7 +268,7 @@ def test_it_shows_as_many_as_it_is_asked_to(call: Call) -> None:
     assert len(data["invariants"]["I2"]["violations"]) == 3
 
 
-# --- it only reads, and not for long -----------------------------------------------------------
+# --- it only reads -----------------------------------------------------------------------------
 
 
 def test_it_only_reads() -> None:
@@ -268,33 +286,3 @@ def test_in_a_look_nothing_can_be_written() -> None:
         execute("UPDATE django_durable_run SET priority = 1")
     Run.objects.filter(pk=run.pk).update(priority=2)
     assert Run.objects.get().priority == 2
-
-
-def test_a_statement_is_stopped_when_its_time_is_over() -> None:
-    db = Database()
-    with pytest.raises(NotInTime, match=r"a statement was stopped after 0\.2 s"), brief_look(db, 0.2):
-        db.rows(ENDLESS)
-    with brief_look(db, 10.0):
-        assert db.rows("SELECT 1") == [(1,)]
-
-
-def test_what_was_stopped_is_not_known(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the others are told of all the same."""
-    sound()
-    monkeypatch.setattr(walking, "window_end", lambda table: ENDLESS if table == KEY else window_end(table))
-    with pytest.raises(CommandError, match="It could not be told whether these hold: I13") as error:
-        call_command("durable_check", "--timeout", "0.2")
-    assert error.value.returncode == 2
-    a_run(status="succeeded")
-    # What is violated comes first.
-    called = call("durable_check", "--timeout", "0.2", "--json")
-    assert called.failed == "1 violation found."
-    assert (called.data["known"], called.data["invariants"]["I2"]["holds"]) == (False, False)
-    assert called.data["invariants"]["I13"]["holds"] is None
-    assert called.data["invariants"]["I13"]["not_known"] == "a statement was stopped after 0.2 s"
-
-
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon"])
-def test_a_time_out_that_makes_no_sense(seconds: str) -> None:
-    with pytest.raises(CommandError, match="must be a number of seconds above 0"):
-        call_command("durable_check", f"--timeout={seconds}")

@@ -42,13 +42,16 @@ def _walk(db: Database, bounds: Bounds, finding: Finding) -> None:
     small = Bounds(bounds.limit, min(bounds.window, WINDOW), bounds.timeout)
 
     def find(places: Iterable[Place]) -> bool:
+        rows = 0
         for portion in _portions(places):
-            finding.violations += _unreadable(db, portion)
-            finding.rows += len(portion)
+            # Where a statement is stopped later on, a part of the window is looked at once more.
+            finding.violations += [one for one in _unreadable(db, portion) if one not in finding.violations]
+            rows += len(portion)
             if len(finding.violations) >= bounds.limit:
-                del finding.violations[bounds.limit :]
-                return False
-        return True
+                break
+        finding.rows += rows
+        del finding.violations[bounds.limit :]
+        return len(finding.violations) < bounds.limit
 
     walk(db, RUNS, small, lambda window: find(_places(db, window)))
     if len(finding.violations) < bounds.limit:

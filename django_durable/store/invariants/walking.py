@@ -16,13 +16,15 @@ from .reading import TIMEOUT, NotInTime, brief_look
 from .terms import Terms
 
 WINDOW = 5_000
+QUICK = 0.25
+"""A window that took no larger part of the time that a statement may take is followed by one of twice as many rows."""
 FIRST_RUN, LAST_RUN = UUID(int=0), UUID(int=2**128 - 1)
 LAST_KEY = 2**63 - 1
 
 
 @dataclass(slots=True, frozen=True)
 class Bounds:
-    """How much is looked at: ``window`` rows at a time, each statement for ``timeout`` seconds, until ``limit``
+    """How much is looked at: up to ``window`` rows at a time, each statement for ``timeout`` seconds, until ``limit``
     violations are found."""
 
     limit: int = 20
@@ -100,15 +102,31 @@ class Window:
 
 def walk(db: Database, table: str | None, bounds: Bounds, look: Callable[[Window], bool]) -> None:
     """Call ``look`` for windows that together hold every id there can be, each with at most so many rows of the table,
-    until it says that it has seen enough (False). Raises NotInTime."""
+    until it says that it has seen enough (False).
+
+    What belongs to so many rows may be too much for one statement: where one was stopped, ``look`` is called again for
+    the first half of the window. Raises NotInTime where that was a single row.
+    """
     d = db.dialect
     after, last = (d.key(FIRST_RUN), d.key(LAST_RUN)) if table == RUNS else (0, LAST_KEY)
+    size = 1 if table is None else bounds.window
     is_on = True
     while is_on:
-        with brief_look(db, bounds.timeout):
-            window = Window(after, last, 0) if table is None else _window(db, table, after, last, bounds.window)
-            is_on = look(window) and window.until != last
-        after = window.until
+        window: Window | None = None
+        began = clock.monotonic()
+        try:
+            with brief_look(db, bounds.timeout):
+                window = Window(after, last, 0) if table is None else _window(db, table, after, last, size)
+                wants_more = look(window)
+        except NotInTime:
+            if size == 1:
+                raise
+            # Of the rows that are there: in the last window these may be far fewer than it might hold.
+            size = max(min(size, size if window is None else window.rows) // 2, 1)
+            continue
+        if clock.monotonic() - began <= QUICK * bounds.timeout:
+            size = min(2 * size, bounds.window)
+        after, is_on = window.until, wants_more and window.until != last
 
 
 def _window(db: Database, table: str, after: Any, last: Any, size: int) -> Window:

@@ -156,6 +156,13 @@ def event_taken(problem: str, minutes: int | None = None, **columns: Any) -> Pla
     return plant
 
 
+def event_taken_when_over() -> Planted:
+    run = sound()
+    taken = {"consumed_at": timezone.now(), "consumed_by": "late"}
+    Event.objects.create(run_id=run.pk, name="packed", payload="1", sent_at=run.created_at, **taken)
+    return run.pk, "an event was taken when the run was over"
+
+
 def child_of_nobody() -> Planted:
     return a_run(status="queued", parent=a_run(status="queued")).pk, "a child of a run that was never claimed"
 
@@ -171,6 +178,7 @@ WRITTEN: list[Plant] = [
     event_taken("an event was taken, and the run never claimed"),
     event_taken("an event was taken before the first claim", -10),
     event_taken("an event was taken by no wait", 10, consumed_by=""),
+    event_taken_when_over,
     child_of_nobody,
 ]
 

@@ -36,6 +36,12 @@ def large_event() -> Planted:
     return run.pk, "the payload of an event takes 1002 bytes"
 
 
+def large_response() -> Planted:
+    run = sound()
+    Event.objects.filter(run_id=run.pk).update(response=LARGE, answered_at=run.created_at)
+    return run.pk, "the response to an event takes 1002 bytes"
+
+
 def large_scheduled_input() -> Planted:
     schedule = a_schedule(input=LARGE)
     return None, f"the input of schedule {schedule.pk} takes 1002 bytes"
@@ -76,6 +82,13 @@ UNREADABLE: list[Plant] = [
 
 
 PLANTS: dict[str, list[Plant]] = {
-    "I20": [large_payload("input"), large_payload("output"), large_result, large_event, large_scheduled_input],
+    "I20": [
+        large_payload("input"),
+        large_payload("output"),
+        large_result,
+        large_event,
+        large_response,
+        large_scheduled_input,
+    ],
     "I20b": UNREADABLE,
 }

@@ -89,13 +89,17 @@ def tokens(d: Dialect) -> str:
 
 
 def events(d: Dialect) -> str:
-    """I5, of events: only somebody with a claim takes one, for a wait."""
+    """I5, of events: only somebody with a claim takes one, for a wait, and nobody once the run is over.
+
+    What takes one in the commit that ends its run does so in an earlier statement of that; a resume clears the end.
+    """
     return judged(
         "e.run_id AS run_id, e.id AS number",
         f"""
         WHEN e.consumed_at IS NULL THEN NULL
         WHEN r.claims = 0 THEN 'an event was taken, and the run never claimed'
         WHEN {d.after("e.consumed_at", SLACK)} < r.started_at THEN 'an event was taken before the first claim'
+        WHEN e.consumed_at > {d.after("r.finished_at", SLACK)} THEN 'an event was taken when the run was over'
         WHEN e.consumed_by = '' THEN 'an event was taken by no wait'""",
         f"""django_durable_event e JOIN django_durable_run r ON r.id = e.run_id
         WHERE {in_window("e.run_id")} AND {in_window("r.id")}""",

@@ -41,11 +41,13 @@ def entries(d: Dialect) -> str:
 
 
 def events(d: Dialect) -> str:
-    """I20: and no payload of an event."""
-    size = d.size("e.payload")
+    """I20: and no payload of an event, nor a response to one."""
+    size, answered = d.size("e.payload"), d.size("e.response")
     return judged(
         "e.run_id AS run_id, e.id AS number",
-        f"WHEN {size} > %(max_bytes)s THEN 'the payload of an event takes ' || {size} || ' bytes'",
+        f"""
+        WHEN {size} > %(max_bytes)s THEN 'the payload of an event takes ' || {size} || ' bytes'
+        WHEN {answered} > %(max_bytes)s THEN 'the response to an event takes ' || {answered} || ' bytes'""",
         f"django_durable_event e WHERE {in_window('e.run_id')}",
         order="run_id, number",
     )
