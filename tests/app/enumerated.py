@@ -13,6 +13,7 @@ from django.db.models import F
 
 from django_durable import Context, Retry, current_step, durable_workflow
 from django_durable.core.flow.stepping import CurrentStep
+from django_durable.exceptions import RunFailed
 
 ONCE = Retry(max_attempts=1)
 PATIENT = Retry(max_attempts=4, initial=0)
@@ -59,6 +60,11 @@ def refuse() -> None:
     raise ValueError("refused")
 
 
+def apologise(failure: RunFailed) -> list[Any]:
+    """What is journaled of the hook."""
+    return work(3)
+
+
 def undo(done: list[Any]) -> list[Any]:
     step = current_step()
     watcher.begins(step)
@@ -100,6 +106,12 @@ def outer(ctx: Context) -> list[Any]:
 def undone(ctx: Context) -> None:
     ctx.step("reserve", work, 1, compensate=undo)
     ctx.step("charge", work, 2, compensate=undo)
+    ctx.step("ship", refuse, retry=ONCE)
+
+
+@durable_workflow(name="enumerated.failing", step_retry=PATIENT, retry=ONCE, on_failure=apologise)
+def failing(ctx: Context) -> None:
+    ctx.step("one", work, 1)
     ctx.step("ship", refuse, retry=ONCE)
 
 

@@ -1,12 +1,12 @@
-"""What ran more often than it had to, too soon or too late: I7, I8, I9, I14, I17."""
+"""What ran more often than it had to, too soon or too late: I7, I8, I9, I14, I17, I18."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from tests.chaos.evidence import Change, Violation, Written
+from tests.chaos.evidence import Change, RunRow, Violation, Written
 from tests.chaos.faults import COSTS_LEASES, DEADLY, DRAIN, FREEZE, OF_POSTGRES
 from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, SLOWEST, sleeps_of
 from tests.chaos.story import CLOCK_STEP, UNDO, Execution, Story
@@ -24,6 +24,9 @@ DRAINING = 30.0
 """Seconds that a drain may last, its grace time and more: what is given back then was not journaled."""
 
 LOST_TRANSACTION = "a lost transaction"
+LAPSED = "a lapsed lease"
+STARVATION = "starvation"
+"""A lease lapsed, and no fault had hit its process: see ``starved``."""
 
 SKEW = 0.05
 """Seconds by which what the database noted within a transaction may come before its commit."""
@@ -121,8 +124,8 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
         return "a death"
     if story.hits((FREEZE,), before.pid, before.began, after.began):
         return "a freeze"
-    if lapsed(story, before.token):
-        return "a lapsed lease"
+    if (change := lapsed(story, before.token)) is not None:
+        return LAPSED if _lost_to_a_fault(story, change) else STARVATION
     if felt and story.hits((DRAIN,), before.pid, before.began - DRAINING, after.began):
         return "a drain without PostgreSQL"
     if (given_back := _given_back(story, before.token)) is not None:
@@ -210,30 +213,60 @@ def _sleeps(story: Story) -> Iterator[Violation]:
 
 
 def _cancels(story: Story) -> Iterator[Violation]:
-    """I14: who was told that a run is cancelled may rely on that."""
+    """I14, I18: who was told that a run is cancelled may rely on that, and on the same for all that hangs on it."""
     starvation = [(story.pid_of(change), story.monotonic(change.at)) for change in starved(story)]
-    for run_id, acknowledged in story.cancels.items():
-        run = story.runs.get(run_id)
-        if run is None or acknowledged is None:
+    children: dict[str, list[RunRow]] = defaultdict(list)
+    for run in story.runs.values():
+        children[run.parent or ""].append(run)
+    for told, acknowledged in story.cancels.items():
+        if acknowledged is None:
             continue
-        ending = story.ending(run_id)
-        ended = None if ending is None else story.monotonic(ending.at)
-        if run.status != "cancelled" and ended is not None and ended > acknowledged:
-            yield Violation(
-                "cancel", run_id, f"is {run.status} since {ended - acknowledged:.3f} s after it was cancelled"
-            )
-        for one in story.by_run.get(run_id, ()):
-            late = one.began - acknowledged
-            if one.is_undo or late <= GRACE or run.status != "cancelled":
-                continue
-            if any(pid == one.pid and abs(at - acknowledged) < late + story.lease for pid, at in starvation):
-                # The machine was too slow for this process to beat, which is counted.
-                continue
-            deaf = late - story.away(acknowledged, one.began)
-            if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(
-                (FREEZE,), one.pid, acknowledged - story.lease, one.began
-            ):
-                yield Violation("cancel", run_id, f"began {one.path!r} {late:.3f} s after it was cancelled")
+        for run in _cancelled_with(story, told, children):
+            yield from _ran_on(story, run, told, acknowledged)
+            yield from _began_late(story, run, told, acknowledged, starvation)
+
+
+def _cancelled_with(story: Story, run_id: str, children: Mapping[str, list[RunRow]]) -> Iterator[RunRow]:
+    """The run, and its descendants, as far as the cancellation came: not by one that was over. No program detaches a
+    child; one that is started later ends as it starts."""
+    found = [story.runs[run_id]] if run_id in story.runs else []
+    while found:
+        run = found.pop()
+        yield run
+        if run.status == "cancelled":
+            found += children.get(run.id, ())
+
+
+def _ran_on(story: Story, run: RunRow, told: str, acknowledged: float) -> Iterator[Violation]:
+    ending = story.ending(run.id)
+    ended = None if ending is None else story.monotonic(ending.at)
+    if run.status != "cancelled" and ended is not None and ended > acknowledged:
+        text = f"is {run.status} since {ended - acknowledged:.3f} s after {_whom(run, told)} was cancelled"
+        yield Violation("cancel", run.id, text)
+
+
+def _began_late(
+    story: Story, run: RunRow, told: str, acknowledged: float, starvation: list[tuple[int, float]]
+) -> Iterator[Violation]:
+    """What the run began when it should have been heard of long ago, compensations aside."""
+    if run.status != "cancelled":
+        return
+    for one in story.by_run.get(run.id, ()):
+        late = one.began - acknowledged
+        if one.is_undo or late <= GRACE:
+            continue
+        if any(pid == one.pid and abs(at - acknowledged) < late + story.lease for pid, at in starvation):
+            # The machine was too slow for this process to beat, which is counted.
+            continue
+        deaf = late - story.away(acknowledged, one.began)
+        if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(
+            (FREEZE,), one.pid, acknowledged - story.lease, one.began
+        ):
+            yield Violation("cancel", run.id, f"began {one.path!r} {late:.3f} s after {_whom(run, told)} was cancelled")
+
+
+def _whom(run: RunRow, told: str) -> str:
+    return "it" if run.id == told else f"{told} above it"
 
 
 def _cut_off(story: Story, one: Execution, since: float) -> float:

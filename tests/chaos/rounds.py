@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from django.core.management import call_command
 from django.db import connection
+from redis import RedisError
 
+from django_durable.conf import durable_settings
 from django_durable.models import Run
+from django_durable.queues.redis import RedisQueue
 from tests import processes
 from tests.app.workflows import doubling
 from tests.chaos.afterwards import SILENT, ServerLog, silent, violated
@@ -40,9 +44,13 @@ still, as long as fewer are left every half minute: a run that is stuck is so wh
 OLD_SHARE = 0.25
 """The part of the runs that a client of the released version starts, where its workers are about."""
 
+SHARED = "default"
+"""The queue that every worker serves."""
 TAIL = 5
 TAIL_SECONDS = 5.0
 STOP_SECONDS = 40.0
+SLICE = 1_000
+"""Ids of a list that are read at a time."""
 
 
 def play(servers: Servers, seed: str, seconds: float, workers: int, rate: float, totals: Totals) -> None:
@@ -127,6 +135,7 @@ def calm_down(
     if clockwork is not None:
         wrong += clockwork.wrong()
     wrong += last_runs(list(fleet.workers))
+    wrong += left_in_lists([SHARED, *map(queue_of, fleet.workers)])
     wrong += unheard(fleet)
     wrong += violated()
     for client in clients:
@@ -142,6 +151,28 @@ def last_runs(places: list[int]) -> list[str]:
     runs = [doubling.using(queue=queue_of(place)).enqueue(place) for place in places for _ in range(TAIL)]
     done = Run.objects.filter(pk__in=[run.id for run in runs], status="succeeded")
     return in_time("the last runs of each worker to succeed", TAIL_SECONDS, lambda: done.count() == len(runs))
+
+
+def left_in_lists(queues: Sequence[str], seconds: float = QUIET_SECONDS) -> list[str]:
+    """I21, once every run is over: what the lists of queues that are served hold all the same. Who has room takes ids
+    out, also those that lead to no claim any more."""
+
+    def now() -> list[str]:
+        try:
+            return list(_lengths(queues))
+        except (RedisError, OSError) as error:
+            return [f"I21: Redis could not be asked: {error}"]
+
+    late = in_time("the lists in Redis to be empty", seconds, lambda: not now())
+    return now() if late else []
+
+
+def _lengths(queues: Sequence[str]) -> Iterator[str]:
+    settings = durable_settings()
+    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as lists:
+        for queue in queues:
+            if length := sum(map(len, lists.peek(queue, SLICE))):
+                yield f"I21: the lists of the queue {queue!r} hold {length:,} ids, and nobody takes them out"
 
 
 def unheard(fleet: Fleet) -> list[str]:

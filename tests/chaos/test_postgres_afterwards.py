@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from contextlib import closing
 from datetime import timedelta
 from uuid import uuid4
 
@@ -13,10 +15,13 @@ from django.db.utils import OperationalError
 from django_redis import get_redis_connection
 
 from django_durable.models import Worker
+from django_durable.store.database import PrivateDatabase
 from tests import processes
 from tests.app.models import Counter
+from tests.app.workflows import doubling
+from tests.chaos import afterwards
 from tests.chaos.afterwards import ServerLog, silent, violated
-from tests.processes import FAST, wait_until
+from tests.processes import FAST, PATIENCE, wait_until
 from tests.servers import PostgresServer
 
 HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
@@ -59,6 +64,31 @@ def test_what_is_no_run_in_a_list_is_found() -> None:
     assert list(violated()) == []
     get_redis_connection("default").rpush("durable:{default}:normal", "no run")
     assert any("I21" in text for text in violated())
+
+
+IDLE, WAITS = "is idle in a transaction", "waits for a lock"
+
+
+def held_up() -> list[str]:
+    """What those do who are found to hold up others."""
+    return sorted(re.findall(f"L6: .*({IDLE}|{WAITS})", "\n".join(violated())))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_holds_a_lock_and_does_nothing_is_found_and_so_is_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = doubling.enqueue(1)
+    lock = "SELECT id FROM django_durable_run WHERE id = %(id)s FOR UPDATE"
+    with closing(PrivateDatabase()) as holder, closing(PrivateDatabase()) as waiter:
+        waiting = threading.Thread(target=waiter.rows, args=[lock], kwargs={"id": run.id})
+        with holder.transaction():
+            holder.rows(lock, id=run.id)
+            waiting.start()
+            monkeypatch.setattr(afterwards, "HELD_UP", PATIENCE)
+            assert list(violated()) == []
+            monkeypatch.setattr(afterwards, "HELD_UP", 0.2)
+            wait_until(lambda: held_up() == [IDLE, WAITS], message="both to be found")
+        waiting.join()
+    assert list(violated()) == []
 
 
 def heard_of(pid: int, seconds: float, *, stopped: bool = False) -> None:

@@ -7,11 +7,20 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import told
+from tests.chaos.evidence import RunRow
 from tests.chaos.faults import OF_POSTGRES, OF_REDIS
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found, put, row_of
 from tests.chaos.programs import BACK_OFF, Program
-from tests.chaos.repetitions import GRACE, HEARTBEAT, LOST_TRANSACTION, repetitions, starved
+from tests.chaos.repetitions import (
+    GRACE,
+    HEARTBEAT,
+    LAPSED,
+    LOST_TRANSACTION,
+    STARVATION,
+    repetitions,
+    starved,
+)
 from tests.chaos.witness import BEGIN, DIE, RAISE
 
 # --- again -----------------------------------------------------------------------------------
@@ -44,6 +53,7 @@ def test_a_repetition_that_a_fault_of_its_process_explains(making: Making, kind:
 def test_a_fault_of_postgresql_explains_by_what_it_did_to_the_claim(making: Making, kind: str) -> None:
     repeated(making, kind, lapsed=True)
     assert found(making) == []
+    assert repetitions(told(making.evidence)) == {LAPSED: 1}
 
 
 @pytest.mark.parametrize("kind", OF_POSTGRES)
@@ -117,6 +127,8 @@ def test_a_lease_that_lapsed_by_itself_explains_and_is_counted(making: Making) -
     making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
     assert found(making) == []
     assert len(starved(told(making.evidence))) == 1
+    # Apart from those that a fault has cost their lease.
+    assert repetitions(told(making.evidence)) == {STARVATION: 1}
 
 
 def test_a_step_that_kills_its_process_explains(making: Making) -> None:
@@ -323,6 +335,104 @@ def test_a_process_that_is_too_slow_for_its_heartbeats_hears_of_a_cancellation_l
     making.execute("run-late", "undoable0", token, 2, ends=False, pid=pid)
     making.leave("run-late", token, "late", [["undoable", 1]], "cancelled")
     assert [rule for rule, run in found(making) if run == "run-late"] == expected
+
+
+# --- and what hangs on it --------------------------------------------------------------------
+
+
+def end_child(making: Making, child: str, parent: str, token: str, status: str) -> str:
+    """A child with one step is over."""
+    making.execute(child, "step0", token, 2)
+    making.leave(child, token, "", ONE_STEP, status)
+    put(making.evidence, replace(row_of(making.evidence, child), parent=parent))
+    return child
+
+
+def cancelled(making: Making, run: str, token: str) -> None:
+    """The run that ``begun`` has begun is over at last."""
+    making.leave(run, token, "odd", ONE_STEP, "cancelled")
+
+
+@pytest.mark.parametrize("status", ["succeeded", "cancelled"])
+def test_a_child_that_ran_on_when_its_parent_was_cancelled(making: Making, status: str) -> None:
+    run, token = begun(making)
+    lease = making.claim("run-child")
+    making.cancel("odd")
+    child = end_child(making, "run-child", run, lease, status)
+    cancelled(making, run, token)
+    assert found(making) == ([("cancel", child)] if status == "succeeded" else [])
+
+
+def test_a_child_that_was_over_before_its_parent_was_cancelled(making: Making) -> None:
+    run, token = begun(making)
+    child = end_child(making, "run-child", run, making.claim("run-child"), "succeeded")
+    lease = making.claim("run-grandchild")
+    making.cancel("odd")
+    # The cancellation does not come by a run that is over.
+    end_child(making, "run-grandchild", child, lease, "succeeded")
+    cancelled(making, run, token)
+    assert found(making) == []
+
+
+def test_a_grandchild_that_ran_on(making: Making) -> None:
+    run, token = begun(making)
+    lease, other = making.claim("run-child"), making.claim("run-grandchild")
+    making.cancel("odd")
+    child = end_child(making, "run-child", run, lease, "cancelled")
+    grandchild = end_child(making, "run-grandchild", child, other, "succeeded")
+    cancelled(making, run, token)
+    assert found(making) == [("cancel", grandchild)]
+
+
+def test_a_child_of_a_run_whose_cancellation_came_too_late(making: Making) -> None:
+    run = making.run("odd", ONE_STEP)
+    lease = making.claim("run-child")
+    making.cancel("odd")
+    end_child(making, "run-child", run, lease, "succeeded")
+    assert found(making) == []
+
+
+def test_a_child_that_was_started_after_the_cancellation_and_ended_with_that(making: Making) -> None:
+    run, token = begun(making)
+    making.cancel("odd")
+    making.tick(GRACE + 1)
+    making.change("run-child", "queued", "cancelled", None, None, cancelling=True)
+    making.evidence.runs.append(RunRow("run-child", "", ONE_STEP, "cancelled", claims=0, parent=run))
+    cancelled(making, run, token)
+    assert found(making) == []
+
+
+def test_a_child_that_was_started_after_the_cancellation_and_ran(making: Making) -> None:
+    run, token = begun(making)
+    making.cancel("odd")
+    child = end_child(making, "run-child", run, making.claim("run-child"), "succeeded")
+    cancelled(making, run, token)
+    assert found(making) == [("cancel", child)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind", "expected"),
+    [
+        (GRACE / 2, "", 0),
+        (GRACE + 1, "", 1),
+        (GRACE + 1, "freeze", 0),
+        (GRACE + 1, "flush_redis", 1),
+        (GRACE + HEARTBEAT / 2, "terminate_backends", 0),
+        (GRACE + 1, "terminate_backends", 1),
+    ],
+)
+def test_a_step_that_a_child_began_after_the_cancellation(
+    making: Making, seconds: float, kind: str, expected: int
+) -> None:
+    run, token = begun(making)
+    lease = making.claim("run-child")
+    making.cancel("odd")
+    if kind:
+        making.hit(kind, *(PID,) if kind == "freeze" else ())
+    making.tick(seconds)
+    child = end_child(making, "run-child", run, lease, "cancelled")
+    cancelled(making, run, token)
+    assert found(making) == [("cancel", child)] * expected
 
 
 def test_the_children_of_a_cancelled_run_are_cancelled_with_it(making: Making) -> None:

@@ -13,6 +13,7 @@ from tests.chaos.goals import HANDOVERS_A_MINUTE, Missed
 from tests.chaos.handovers import TO_NEW, TO_OLD
 from tests.chaos.making import Making
 from tests.chaos.planting import ONE_STEP, begun, recovered
+from tests.chaos.repetitions import LAPSED, STARVATION
 from tests.chaos.report import as_data, table
 from tests.chaos.totals import Totals
 from tests.chaos.tries import Earlier
@@ -103,3 +104,21 @@ def test_claims_are_counted_beside_the_leases_that_lapsed_by_themselves(making: 
     data = as_data(totals)
     assert (data["claims"], data["starved"]) == (5, 1)
     assert "1 of 5 leases lapsed without a fault" in table(totals)
+
+
+@pytest.mark.parametrize(("faults", "why"), [([], STARVATION), (["freeze_postgres"], LAPSED)])
+def test_repetitions_by_starvation_are_told_apart_from_those_by_faults(
+    making: Making, faults: list[str], why: str
+) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2, ends=False)
+    for kind in faults:
+        making.hit(kind)
+    making.lose(run, token, lapsed=True)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    totals = Totals("seed")
+    totals.add(told(making.evidence), 30.0, 1.0)
+    assert as_data(totals)["repetitions"] == {why: 1}
+    assert f"1 after {why}" in table(totals)

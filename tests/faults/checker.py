@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Count
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -122,6 +123,25 @@ def _result(facts: Facts, run: Run) -> Iterator[str]:
         yield f"the result is {result!r}, and the journal makes {expected!r}"
 
 
+def cancelled_with_its_parent(facts: Facts) -> Iterator[str]:
+    """Of what hangs on a run whose cancellation was acknowledged, all is cancelled that was not over by then. What is
+    detached is not, nor is a child of one that was over."""
+    cancelled = {UUID(line["run"]) for line in facts.of("cancelled")}
+    parents = [(run, run.cancel_requested_at) for run in facts.runs if run.pk in cancelled]
+    while parents:
+        parent, asked = parents.pop()
+        for child in facts.runs:
+            if child.parent_id != parent.pk or child.detached or _was_over(child, asked):
+                continue
+            parents.append((child, asked))
+            if child.status != Status.CANCELLED:
+                yield f"a child is {child.status}, and was not over when its parent was cancelled"
+
+
+def _was_over(run: Run, at: datetime | None) -> bool:
+    return at is not None and run.finished_at is not None and run.finished_at <= at
+
+
 def begun_before_journaled(facts: Facts) -> Iterator[str]:
     """No body begins once its step is in the journal."""
     late = [line for line in facts.of("begin") if line["settled"]]
@@ -204,6 +224,7 @@ def nothing_after_the_cancel(facts: Facts) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (
     one_run,
     ended_as_told,
+    cancelled_with_its_parent,
     begun_before_journaled,
     executed_as_often_as_explained,
     journaled_as_seen,

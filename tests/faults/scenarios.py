@@ -133,6 +133,11 @@ def _undone(stage: Stage) -> None:
     stage.worker.work()
 
 
+def _failing(stage: Stage) -> None:
+    stage.start(enumerated.failing)
+    stage.worker.work()
+
+
 def _fired(stage: Stage) -> None:
     stage.pass_time(DUE_SECONDS + 1)
     stage.worker.maintain()
@@ -182,6 +187,13 @@ COMPENSATION = Scenario(
     frozenset({"reserve", "charge", "ship", "charge%undo", "reserve%undo"}),
     ends_as=Status.FAILED,
 )
+FAILING = Scenario(
+    "failing",
+    enumerated.failing.name,
+    _failing,
+    frozenset({"one", "ship", "%on_failure"}),
+    ends_as=Status.FAILED,
+)
 SCHEDULE = Scenario(
     "schedule",
     enumerated.fired.name,
@@ -210,6 +222,7 @@ SCENARIOS = {
         COMPENSATION,
         SCHEDULE,
         HANDED_BACK,
+        FAILING,
         *(replace(one, name=f"{one.name}-cancelled") for one in _RACED),
     )
 }

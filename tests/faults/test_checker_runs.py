@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from django_durable.core.journal.states import BlockReason, Kind, PayloadKind, Status
 from django_durable.core.payloads.codec import encode
+from django_durable.models import Run
 from tests.faults.making import ORDERS, Making, found, went_well
 
 
@@ -150,6 +153,72 @@ def test_a_result_that_the_journal_does_not_make(stored: object) -> None:
     making.payloads = {} if stored is None else {(making.run.pk, PayloadKind.OUTPUT): encode(stored)}
     token = making.token.hex
     assert found(making) == [f"the result is {stored}, and the journal makes {[['one', token], ['two', token]]}"]
+
+
+# --- cancelled_with_its_parent ---------------------------------------------------------------
+
+RAN_ON = "a child is succeeded, and was not over when its parent was cancelled"
+LATER = timedelta(seconds=1)
+
+
+@pytest.fixture
+def family() -> Making:
+    """A parent that was cancelled and is. Its children are left to the test."""
+    making = Making("child-cancelled")
+    making.start().cancel_requested_at = timezone.now()
+    making.cancel()
+    making.end(Status.CANCELLED)
+    return making
+
+
+def child_of(making: Making, parent: Run, status: Status, after: timedelta | None, *, detached: bool = False) -> Run:
+    """``after``: when it was over, from the cancellation on; None: it is not."""
+    child = making.start(is_answered=False, parent=parent)
+    child.status, child.detached = status, detached
+    asked = making.runs[0].cancel_requested_at
+    child.finished_at = None if asked is None or after is None else asked + after
+    return child
+
+
+def test_a_child_that_is_cancelled_with_its_parent(family: Making) -> None:
+    child = child_of(family, family.run, Status.CANCELLED, LATER)
+    child_of(family, child, Status.CANCELLED, LATER)
+    assert found(family) == []
+
+
+def test_a_child_that_runs_on_when_its_parent_is_cancelled(family: Making) -> None:
+    child_of(family, family.run, Status.SUCCEEDED, LATER)
+    assert found(family) == [RAN_ON]
+
+
+def test_a_child_that_still_runs_when_its_parent_was_cancelled(family: Making) -> None:
+    child_of(family, family.run, Status.RUNNING, None)
+    assert found(family) == ["a child is running, and was not over when its parent was cancelled"]
+
+
+def test_a_grandchild_that_runs_on(family: Making) -> None:
+    child = child_of(family, family.run, Status.CANCELLED, LATER)
+    child_of(family, child, Status.SUCCEEDED, LATER)
+    assert found(family) == [RAN_ON]
+
+
+def test_a_child_that_was_over_before_its_parent_was_cancelled(family: Making) -> None:
+    child = child_of(family, family.run, Status.SUCCEEDED, -LATER)
+    # The cancellation does not come by a run that is over.
+    child_of(family, child, Status.SUCCEEDED, LATER)
+    assert found(family) == []
+
+
+def test_a_detached_child_runs_on(family: Making) -> None:
+    child_of(family, family.run, Status.SUCCEEDED, LATER, detached=True)
+    assert found(family) == []
+
+
+def test_a_child_of_a_run_that_nobody_has_cancelled() -> None:
+    making = went_well("plain")
+    making.run.cancel_requested_at = timezone.now()
+    child_of(making, making.run, Status.SUCCEEDED, LATER)
+    assert found(making) == []
 
 
 # --- atomic_once -----------------------------------------------------------------------------

@@ -220,7 +220,8 @@ def test_the_same_step_of_another_run_was_not_under_way() -> None:
     making = cancelled_in_two()
     making.start(is_answered=False, parent=making.run)
     making.begin("two")
-    making.runs[0].status = Status.CANCELLED
+    for run in making.runs:
+        run.status = Status.CANCELLED
     assert found(making) == ["'two' began after the cancellation"]
 
 

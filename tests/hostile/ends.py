@@ -97,10 +97,10 @@ def told_well(what: str, error: Any) -> bool:
 def undecodable() -> list[str]:
     """Stored texts that cannot be read again, or that are no ASCII."""
     texts = Payload.objects.values_list("run_id", "kind", "data")
-    return [f"{kind} of {run_id}" for run_id, kind, data in texts if not data.isascii() or not _is_read(data)]
+    return [f"{kind} of {run_id}" for run_id, kind, data in texts if not data.isascii() or not is_read(data)]
 
 
-def _is_read(data: str) -> bool:
+def is_read(data: str) -> bool:
     try:
         decode(data)
     except ValueError:

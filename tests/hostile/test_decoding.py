@@ -8,6 +8,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from django_durable import Context, Retry, durable_workflow, get_run
+from django_durable import get_run
 from django_durable.client.handle import RunHandle
 from django_durable.client.schedules import fire_now
 from django_durable.core.payloads.codec import decode, encode
@@ -26,14 +27,17 @@ from django_durable.models import Event, JournalEntry, Payload, Run, Schedule
 from django_durable.testing import run_until_idle
 from tests.admin.every import make_rows
 from tests.admin.pages import run_url
-from tests.hostile.app.workflows import do
-from tests.hostile.ends import OVER, the_next_ones_are_well
+from tests.hostile.app.workflows import read_back
+from tests.hostile.corpus import DAMAGED
+from tests.hostile.ends import all_undefined, start_all, statuses_of, the_next_ones_are_well
 from tests.schedules.making import fire_loop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
 TRAP = "tests.hostile.trap"
 SPRING = f"{TRAP}.spring"
+SPRUNG = "taken for the path of code"
+"""What the trap says."""
 
 
 class Springs:
@@ -71,6 +75,7 @@ TEXTS = {
     **{what: json.dumps(given) for what, given in ENVELOPES.items()},
     "raw pickle": PICKLE,
     "raw yaml": f"!!{TRAP}",
+    **{f"damaged: {text[:20]}": text for text in DAMAGED},
 }
 
 
@@ -81,7 +86,7 @@ def _not_sprung() -> Iterator[None]:
 
 
 def test_the_trap_would_spring() -> None:
-    with pytest.raises(AssertionError, match="taken for the path of code"):
+    with pytest.raises(AssertionError, match=SPRUNG):
         pickle.loads(base64.b64decode(PICKLE))  # noqa: S301  (our own, two lines above)
 
 
@@ -99,23 +104,11 @@ def test_it_is_decoded_as_data_or_not_at_all(what: str) -> None:
 # --- rows ------------------------------------------------------------------------------------
 
 
-@durable_workflow(name="hostile.read", step_retry=Retry(max_attempts=1), retry=Retry(max_attempts=1))
-def read_back(ctx: Context, value: Any = None) -> Any:
-    first = ctx.step("first", do, value)
-    event = ctx.wait_for_event("said")
-    return [first, event.payload]
-
-
-def waiting() -> RunHandle[Any]:
-    run = read_back.enqueue("well")
-    run_until_idle()
-    assert run.refresh().status == "waiting"
-    return run
-
-
 def _as_input(run_id: UUID, text: str) -> None:
     Payload.objects.filter(run_id=run_id, kind="input").update(data=text)
     JournalEntry.objects.filter(run_id=run_id).delete()
+    # Which has told what the run waits for.
+    Run.objects.filter(pk=run_id).update(status="queued", queued_at=timezone.now(), waiting_on="", wake_at=None)
 
 
 def _as_value(run_id: UUID, text: str) -> None:
@@ -127,7 +120,7 @@ def _as_error(run_id: UUID, text: str) -> None:
 
 
 def _as_event(run_id: UUID, text: str) -> None:
-    Event.objects.create(run_id=run_id, name="said", payload=text)
+    Event.objects.filter(run_id=run_id, name="said").update(payload=text)
 
 
 def _as_path(run_id: UUID, text: str) -> None:
@@ -148,19 +141,25 @@ PLACES: dict[str, Callable[[UUID, str], None]] = {
 }
 
 
+def written_by_another_hand(*places: str) -> dict[tuple[str, str], RunHandle[Any]]:
+    """Runs that are ready to go on, of each of which one row says by now what nobody of ours has stored."""
+    names = list(product(places, TEXTS))
+    runs: dict[tuple[str, str], RunHandle[Any]] = start_all(read_back, {name: {"value": "well"} for name in names})
+    run_until_idle()
+    assert set(statuses_of(runs).values()) == {"waiting"}
+    for (place, what), run in runs.items():
+        run.send_event("said", 1)
+        PLACES[place](run.id, TEXTS[what])
+    return runs
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_whose_rows_were_written_by_another_hand_ends_or_is_blocked(place: str) -> None:
-    runs = {what: waiting() for what in TEXTS}
-    for what, run in runs.items():
-        PLACES[place](run.id, TEXTS[what])
-        if place != "event":
-            Event.objects.create(run_id=run.id, name="said", payload="1")
-        Run.objects.filter(pk=run.id).update(status="queued", queued_at=timezone.now(), waiting_on="", wake_at=None)
+    runs = written_by_another_hand(place)
     run_until_idle()
-    statuses = {what: run.refresh().status for what, run in runs.items()}
-    assert {what: status for what, status in statuses.items() if status not in OVER} == {}
+    assert all_undefined(runs) == {}
     if place == "kind":
-        assert set(statuses.values()) == {"blocked"}
+        assert set(statuses_of(runs).values()) == {"blocked"}
     assert the_next_ones_are_well()
 
 

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
 import pytest
 
+from django_durable.client.events import EventHandle
 from django_durable.client.handle import RunHandle
 from django_durable.core.journal.states import LIVE
 from django_durable.core.payloads.codec import encode
 from django_durable.core.payloads.failures import describe
-from django_durable.models import Run
+from django_durable.exceptions import PayloadError
+from django_durable.models import Payload, Run
 from tests.app.workflows import doubling
-from tests.hostile.app.workflows import RAISING, RAISING_ASYNC, making, making_async, raising, raising_async
+from tests.hostile.app.workflows import (
+    RAISING,
+    RAISING_ASYNC,
+    hearing,
+    making,
+    making_async,
+    raising,
+    raising_async,
+    taking,
+    taking_async,
+)
 from tests.hostile.corpus import CAP, ERRORS, EVERYWHERE, FORGING, KEPT, VALUES
-from tests.hostile.ends import all_undefined, same, start_all, statuses_of, told_well, too_large, undecodable
+from tests.hostile.ends import (
+    all_undefined,
+    is_read,
+    rows_of,
+    same,
+    start_all,
+    statuses_of,
+    told_well,
+    too_large,
+    undecodable,
+)
 from tests.hostile.processes import hostile_worker
+from tests.hostile.test_decoding import PLACES, SPRUNG, TEXTS, written_by_another_hand
 from tests.hostile.test_log_lines import unfit
 from tests.invariants import violated
 from tests.processes import PATIENCE, Worker, wait_until
@@ -37,10 +61,14 @@ STUMBLED = ("stumbled", "was given up", "what follows", "Task exception was neve
 
 
 def wait_for_all(runs: dict[Any, RunHandle[Any]], seconds: float = 60.0) -> None:
-    wait_until(lambda: not Run.objects.filter(status__in=sorted(LIVE - {"blocked"})).exists(), seconds, "all ends")
-    assert all_undefined(runs) == {}
+    wait_for_ends(runs, seconds)
     assert undecodable() == []
     assert violated(settled=60.0) == []
+
+
+def wait_for_ends(runs: dict[Any, RunHandle[Any]], seconds: float = PATIENCE) -> None:
+    wait_until(lambda: not Run.objects.filter(status__in=sorted(LIVE - {"blocked"})).exists(), seconds, "all ends")
+    assert all_undefined(runs) == {}
 
 
 def test_whatever_is_raised_and_made_wherever() -> None:
@@ -58,6 +86,59 @@ def test_whatever_is_raised_and_made_wherever() -> None:
     assert statuses_of(made_async) == {name: end_of(*name) for name in made_async}
     is_well(worker)
     check_log(worker.log)
+
+
+def test_whatever_is_sent_and_whatever_is_stored(settings: Any) -> None:
+    """One worker for all of it, which finds the damaged runs beside those that are sent to it while it works."""
+    settings.DURABLE = {**settings.DURABLE, "MAX_PAYLOAD_BYTES": CAP, "WARN_PAYLOAD_BYTES": CAP}
+    stored = written_by_another_hand(*PLACES)
+    worker = hostile_worker("--verbosity", "2")
+    sent, (heard, events) = everything_sent(), everything_said()
+    wait_for_ends({**stored, **sent, **heard})
+    rows = rows_of(stored)
+    assert {row.status for (place, _), row in rows.items() if place == "kind"} == {"blocked"}
+    unread = {(place, what) for place in PAYLOADS for what, text in TEXTS.items() if not is_read(text)}
+    assert {name: reason for name in unread if (reason := rows[name].block_reason) != "undecodable"} == {}
+    assert {name for name, run in sent.items() if not same(run.result(timeout=0), KEPT[name[1]]())} == set()
+    answers = {what: (run.result(timeout=0), events[what].response(timeout=0)) for what, run in heard.items()}
+    said = {what: KEPT[what]() if what in KEPT else SAID_INSTEAD for what in heard}
+    assert {what for what, answer in answers.items() if not all(same(one, said[what]) for one in answer)} == set()
+    # None of them is held to have killed its process.
+    assert not Run.objects.filter(crashes__gt=0).exists()
+    is_well(worker)
+    assert SPRUNG not in worker.log
+    assert not Payload.objects.filter(data__contains=SPRUNG).exists()
+    assert forged(worker.log) == []
+    assert unfit(worker.log) == []
+
+
+PAYLOADS = ("input", "value", "event")
+"""Places of which each run reads what stands there."""
+SENT_TO: dict[str, Any] = {"body": taking, "coroutine": taking_async}
+SAID_INSTEAD = "something else"
+"""What is said to a run in the place of what cannot be stored."""
+
+
+def everything_sent() -> dict[Any, RunHandle[Any]]:
+    """A run for each value that may be an input, of each kind of workflow; there are no others."""
+    runs: dict[Any, RunHandle[Any]] = {}
+    for (where, workflow), what in product(SENT_TO.items(), VALUES):
+        with suppress(PayloadError):
+            runs[where, what] = workflow.enqueue(VALUES[what]())
+    assert set(runs) == set(product(SENT_TO, KEPT))
+    return runs
+
+
+def everything_said() -> tuple[dict[str, RunHandle[Any]], dict[str, EventHandle]]:
+    """Runs that wait for an event, and the event of each: one that may be sent."""
+    runs = start_all(hearing, {what: {} for what in VALUES})
+    events: dict[str, EventHandle] = {}
+    for what, run in runs.items():
+        try:
+            events[what] = run.send_event("said", VALUES[what]())
+        except PayloadError:
+            events[what] = run.send_event("said", SAID_INSTEAD)
+    return runs, events
 
 
 def everything_raised() -> dict[Any, RunHandle[Any]]:

@@ -147,6 +147,25 @@ ENDS = [
         POSTGRES,
     ),
     Mutant(
+        "cancellation-without-children",
+        "store/transitions.py",
+        "layer = attached_children(runs)",
+        "layer = attached_children([])",
+        "The children of a run that is cancelled run on.",
+        ("tests/executor/test_children.py::test_cancelling_a_parent_cancels_its_attached_descendants",),
+    ),
+    Mutant(
+        "child-after-the-cancellation",
+        "store/committing.py",
+        "send(commits.cancel_children(d), children=orphans)",
+        "send(commits.cancel_children(d), children=[])",
+        "A child runs on that its parent has started after the cancellation went down the tree.",
+        (
+            "tests/store/test_fence.py"
+            "::test_a_child_that_is_started_after_the_cancellation_is_cancelled_with_its_parent",
+        ),
+    ),
+    Mutant(
         "resume-without-a-lock",
         "store/transitions.py",
         "for run in locked(db, resumable) if",

@@ -5,27 +5,41 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from subprocess import TimeoutExpired
+
+import pytest
 
 from tests.run import ROOT, read_counts
 from tests.servers import Folder, Guarded, PostgresServer
 from tests.system.pgbouncer import PgBouncer
 
-FILES = (
-    "tests/acceptance/test_work.py",
-    "tests/acceptance/test_fan_out.py",
-    "tests/acceptance/test_branches.py",
-    "tests/executor/test_atomic.py",
-    "tests/executor/test_branches.py",
-    "tests/schedules/test_firing.py",
-)
-"""Real workers with runs of every kind; atomic steps, whose transactions are the code's; branches, each with a session
-of its own; schedules, whose rows are locked."""
-MANY = 100
+PARTS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "runs of every kind": (
+        100,
+        (
+            "tests/acceptance/test_work.py",
+            "tests/acceptance/test_fan_out.py",
+            "tests/acceptance/test_branches.py",
+            "tests/executor/test_atomic.py",
+            "tests/executor/test_branches.py",
+            "tests/schedules/test_firing.py",
+        ),
+    ),
+    "events": (6, ("tests/acceptance/test_events.py",)),
+    "limits and pauses": (6, ("tests/acceptance/test_limits.py", "tests/acceptance/test_pause.py")),
+}
+"""How many tests there are at least, in which files. Real workers with runs of every kind; atomic steps, whose
+transactions are the code's; branches, each with a session of its own; schedules, whose rows are locked. Events, limits
+and pauses, of which processes have to hear from one another, and which have to outlive a worker that is killed or
+frozen with a session that it has borrowed."""
 SIZE = 20
-SECONDS = 240.0
+SECONDS = 110.0
+"""For a part: less than the time for which pytest lets a test hang."""
 
 
-def test_what_holds_on_a_session_of_ones_own_holds_on_one_that_is_lent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_what_holds_on_a_session_of_ones_own_holds_on_one_that_is_lent(tmp_path: Path, part: str) -> None:
+    many, files = PARTS[part]
     report, log = tmp_path / "report.xml", tmp_path / "log"
     with Folder() as folder, PostgresServer(folder) as server, PgBouncer(folder, server, size=SIZE) as bouncer:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DURABLE_TEST_")}
@@ -37,12 +51,14 @@ def test_what_holds_on_a_session_of_ones_own_holds_on_one_that_is_lent(tmp_path:
             "DURABLE_TEST_BEHIND_PGBOUNCER": "1",
         }
         # The database goes with its server: to drop it, the pooler would have to let go of its sessions.
-        command = [sys.executable, "-m", "pytest", "-q", "--reuse-db", f"--junitxml={report}", *FILES]
+        command = [sys.executable, "-m", "pytest", "-q", "--reuse-db", f"--junitxml={report}", *files]
         process = Guarded(command, env=environment, cwd=ROOT, log=log)
         try:
             status = process.wait(SECONDS)
+        except TimeoutExpired:
+            pytest.fail(f"after {SECONDS:g} s:\n{log.read_text(errors='replace')[-4000:]}")
         finally:
             process.kill()
     counts = read_counts(report)
     assert (status, counts["failed"], counts["skipped"]) == (0, 0, 0), log.read_text(errors="replace")[-4000:]
-    assert counts["passed"] >= MANY
+    assert counts["passed"] >= many

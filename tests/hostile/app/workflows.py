@@ -36,6 +36,14 @@ async def taking_async(ctx: AsyncContext, value: Any) -> Any:
     return await ctx.step("do", do, value)
 
 
+@durable_workflow(name="hostile.read", step_retry=ONCE, retry=ONCE)
+def read_back(ctx: Context, value: Any = None) -> Any:
+    """Waits with an input, an entry in its journal, and soon an event: all that somebody else could write to."""
+    first = ctx.step("first", do, value)
+    event = ctx.wait_for_event("said")
+    return [first, event.payload]
+
+
 @durable_workflow(name="hostile.hearing", step_retry=ONCE, retry=ONCE)
 def hearing(ctx: Context) -> Any:
     """Answers an event with what it brought."""
