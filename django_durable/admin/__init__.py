@@ -9,9 +9,18 @@ from .runs import RunAdmin
 from .schedules import ScheduleAdmin
 from .workers import WorkerAdmin
 
-__all__ = ["RunAdmin", "RunsInline", "ScheduleAdmin", "WorkerAdmin"]
+__all__ = ["RunAdmin", "RunsInline", "ScheduleAdmin", "WorkerAdmin", "register"]
 
-admin.site.register(Run, RunAdmin)
-admin.site.register(Schedule, ScheduleAdmin)
-admin.site.register(Worker, WorkerAdmin)
-admin.site.register(WorkflowEntry, WorkflowsEntry)
+
+def register(site: admin.AdminSite) -> None:
+    """All entries of this app in a site that the project has made beside Django's own, in which they are anyway.
+
+    Raises ``AlreadyRegistered`` (of Django) where the site has one of them.
+    """
+    site.register(Run, RunAdmin)
+    site.register(Schedule, ScheduleAdmin)
+    site.register(Worker, WorkerAdmin)
+    site.register(WorkflowEntry, WorkflowsEntry)
+
+
+register(admin.site)

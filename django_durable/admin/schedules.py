@@ -61,6 +61,8 @@ class ScheduleAdmin(SteeredAdmin):
     list_display_links = ["workflow_name"]
     list_filter = [ScheduleFilter]
     list_filter_names = ("status",)
+    search_fields = ["workflow", "name"]
+    search_help_text = _("A part of the name of a workflow or of a schedule.")
     ordering = ["workflow", "name"]
     actions = [enable_selected, disable_selected]
 

@@ -64,6 +64,26 @@ def test_a_line_says_when_it_fires(boss: Client) -> None:
     assert run_url(run) in response.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("REPORT", ["daily", "hourly"]), ("hour", ["hourly"]), ("report hour", ["hourly"]), ("%", []), ("a\x00b", None)],
+)
+def test_the_search_finds_parts_of_names(boss: Client, typed: str, found: list[str] | None) -> None:
+    make_schedule(workflow="app.report", name="daily")
+    make_schedule(workflow="app.report", name="hourly")
+    make_schedule(workflow="app.paying", name="nightly")
+    shown = boss.get(reverse(LIST), {"q": typed}).context["cl"].result_list
+    # What cannot be in a name is told, and not looked for.
+    assert [schedule.name for schedule in shown] == (["nightly", "daily", "hourly"] if found is None else found)
+
+
+def test_the_search_and_a_filter_go_together(boss: Client) -> None:
+    make_schedule(workflow="app.report", name="daily", enabled=False)
+    make_schedule(workflow="app.report", name="hourly")
+    shown = boss.get(reverse(LIST), {"q": "report", "status": "disabled"}).context["cl"].result_list
+    assert [schedule.name for schedule in shown] == ["daily"]
+
+
 def test_switches_work_and_are_kept(boss: Client) -> None:
     past = timezone.now() - timedelta(days=3)
     schedule = make_schedule(next_fire_at=past)
