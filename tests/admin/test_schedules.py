@@ -77,6 +77,12 @@ def test_the_search_finds_parts_of_names(boss: Client, typed: str, found: list[s
     assert [schedule.name for schedule in shown] == (["nightly", "daily", "hourly"] if found is None else found)
 
 
+def test_that_there_is_none_is_said_only_where_there_is_none(boss: Client) -> None:
+    assert "There is no schedule yet" in text_of(boss.get(reverse(LIST)))
+    make_schedule()
+    assert "There is no schedule yet" not in text_of(boss.get(reverse(LIST), {"q": "nobody"}))
+
+
 def test_the_search_and_a_filter_go_together(boss: Client) -> None:
     make_schedule(workflow="app.report", name="daily", enabled=False)
     make_schedule(workflow="app.report", name="hourly")
