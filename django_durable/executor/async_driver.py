@@ -58,8 +58,8 @@ class AsyncDriver:
         """As that of ``SyncDriver``."""
         self.unawaited = Unawaited()
         self._tasks: BranchTasks = parent._tasks if parent is not None else BranchTasks()
-        self._begun: set[Flow] = set()
-        """Branches of this line, as long as nobody has been told of their ends."""
+        self._begun: dict[Flow, None] = {}
+        """Branches of this line, as long as nobody has been told of their ends; in the order of their beginnings."""
 
     @property
     def is_interrupted(self) -> bool:
@@ -90,7 +90,8 @@ class AsyncDriver:
         finally:
             forgotten = self.unawaited.end()
             await self._end_branches()
-        if self.is_interrupted:
+        if self._calls.are_unwanted:
+            # Code that goes on after its cancellation has not come to an end that counts: a turn of a loop, say.
             raise asyncio.CancelledError
         return forgotten
 
@@ -101,12 +102,17 @@ class AsyncDriver:
             if self._parent is None:
                 await self._tasks.end(at_once=at_once)
             elif self._begun:
-                left = self._begun - self._flow.losers.lines()
-                await self._tasks.end(left, at_once=at_once)
+                await self._tasks.end(self._untold, at_once=at_once)
         # Where the call that has begun them was ended in the midst of it, it does not take over what they have done: an
         # attempt that failed has happened all the same.
-        for branch in self._begun - self._flow.losers.lines():
+        for branch in self._untold:
             absorb(self._flow, branch)
+
+    @property
+    def _untold(self) -> list[Flow]:
+        """Branches that this line has to see to, since nobody else does."""
+        losers = self._flow.losers.lines() if self._begun else ()
+        return [branch for branch in self._begun if branch not in losers]
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         calls = self._calls
@@ -146,7 +152,7 @@ class AsyncDriver:
             case Spawn(branch):
                 if not self._begun:
                     await self._steps.refuse_open_transaction()
-                self._begun.add(branch)
+                self._begun[branch] = None
                 self._tasks.begin(effect, AsyncDriver(branch, self._commit, self, is_beside=True))
             case AwaitBranch(branches, seconds):
                 return await self._await_branch(branches, seconds)
@@ -187,7 +193,7 @@ class AsyncDriver:
     async def _await_branch(self, branches: Sequence[Flow], seconds: float | None) -> Ended | None:
         ended = await self._tasks.take(branches, seconds)
         if ended is not None:
-            self._begun.discard(ended.branch)
+            self._begun.pop(ended.branch, None)
         return ended
 
 

@@ -28,6 +28,7 @@ from ..core.flow.effects import (
 )
 from ..core.flow.executing import enter_line, leave_line
 from ..core.flow.flow import Flow
+from ..core.flow.parts import absorb
 from ..core.unwinding import Unwind
 from .atomic import perform_atomically, refuse_coroutine
 from .branch_ends import Ends
@@ -53,8 +54,8 @@ class SyncDriver:
         self.tails: Tails | None = None
         """Where the function's own line is left to the commit of the outcome."""
         self._calls = SyncCalls()
-        self._begun: set[Flow] = set()
-        """Branches of this line, as long as nobody has been told of their ends."""
+        self._begun: dict[Flow, None] = {}
+        """Branches of this line, as long as nobody has been told of their ends; in the order of their beginnings."""
         self._waiting: deque[Spawn] = deque()
         """Those among them that no thread was free for."""
         flow.before_call = self._calls.refuse
@@ -84,9 +85,18 @@ class SyncDriver:
             self._ends.tell(self._run(self._waiting.popleft()))
         if self._around is None:
             self._ends.wait()
-        else:
-            self._ends.wait(self._begun - self._flow.losers.lines())
+        elif self._begun:
+            self._ends.wait(self._untold)
+        # The call that has begun them ended in the midst of it: what they have done has happened all the same.
+        for branch in self._untold:
+            absorb(self._flow, branch)
         leftover_transactions(self._calls.outer, self._calls.connections)
+
+    @property
+    def _untold(self) -> list[Flow]:
+        """Branches that this line has to see to, since nobody else does."""
+        losers = self._flow.losers.lines() if self._begun else ()
+        return [branch for branch in self._begun if branch not in losers]
 
     def _execute(self, effect: Effect) -> Answer:
         match effect:
@@ -153,7 +163,7 @@ class SyncDriver:
     # --- branches ------------------------------------------------------------------------------
 
     def _spawn(self, spawn: Spawn) -> None:
-        self._begun.add(spawn.branch)
+        self._begun[spawn.branch] = None
         self._ends.begin(spawn.branch)
         if not self._branches.submit(partial(self._run, spawn), self._ends.tell):
             self._waiting.append(spawn)
@@ -170,5 +180,5 @@ class SyncDriver:
             self._ends.tell(self._run(spawn))
         ended = ended or self._ends.take(branches, seconds)
         if ended is not None:
-            self._begun.discard(ended.branch)
+            self._begun.pop(ended.branch, None)
         return ended

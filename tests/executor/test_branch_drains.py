@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from django_durable.core.async_context import AsyncContext
 from django_durable.core.flow.branches import Branch, Branches
 from django_durable.core.journal.outcomes import Lost, Paused, Released
 from django_durable.core.journal.states import EntryStatus, Kind
+from django_durable.core.kinds.loops import Break
 from django_durable.core.retries import Retry
 from django_durable.core.unwinding import Unwind
 
@@ -202,6 +204,34 @@ def test_an_attempt_that_fails_when_the_worker_has_cancelled_is_journaled(around
 
     work(main)
     assert tried(commit) == {"slow": (EntryStatus.RETRYING, 1)}
+
+
+@pytest.mark.parametrize("around", ["try_block", "loop", "join"])
+def test_a_scope_whose_code_swallows_its_cancellation_has_not_come_to_its_end(around: str) -> None:
+    flow = new_flow(commit := MemoryCommit())
+    waits = asyncio.Event()
+
+    async def inner(ctx: AsyncContext, *_: Any) -> Any:
+        waits.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Break("done") if around == "loop" else "done"
+
+    async def branch(ctx: AsyncContext) -> Any:
+        return await ctx.join("outer", {"a": lambda ctx: within(around, ctx, inner)})
+
+    async def other(ctx: AsyncContext) -> None:
+        await waits.wait()
+        flow.lease.release_requested = True
+        await ctx.step("never", one)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: ctx.join("at", {"slow": branch, "other": other}), commit, flow)
+
+    work(main)
+    assert isinstance(flow.outcome, Released)
+    assert [entry.path for entry in commit.entries.values() if entry.status == EntryStatus.SUCCEEDED] == []
 
 
 async def within(around: str, ctx: AsyncContext, inner: Any) -> Any:

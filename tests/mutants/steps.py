@@ -22,6 +22,19 @@ RESULTS = [
         ("tests/core/kinds/test_steps.py::test_a_step_is_committed_before_the_workflow_goes_on",),
     ),
     Mutant(
+        "attempt-of-an-ended-line-lost",
+        "executor/async_driver.py",
+        """        for branch in self._untold:
+            absorb(self._flow, branch)""",
+        """        for branch in self._untold:
+            pass""",
+        "A step that failed while a drain ended the lines around it is tried as if it had not been.",
+        (
+            "tests/executor/test_branch_drains.py"
+            "::test_an_attempt_that_fails_when_a_drain_ends_the_lines_around_it_is_journaled",
+        ),
+    ),
+    Mutant(
         "body-outside-of-its-transaction",
         "executor/atomic.py",
         "with _writer(db), transaction.atomic(using=db.alias):",

@@ -32,7 +32,8 @@ def told() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("lease", "expected"), [(30, "30 30000 10 10 2"), (2.5, "10 2500 1 1 2"), (10**6, "86400 86400000 28800 28800 2")]
+    ("lease", "expected"),
+    [(0.2, "10 1000 1 1 2"), (30, "30 30000 10 10 2"), (2.5, "10 2500 1 1 2"), (10**6, "86400 86400000 28800 28800 2")],
 )
 def test_it_is_given_up_after_a_lease(lease: float, expected: str) -> None:
     with override_settings(DURABLE={"QUEUE": "database", "LEASE_SECONDS": lease}):
@@ -54,3 +55,12 @@ def test_what_the_project_says_holds() -> None:
     connection.settings_dict["OPTIONS"]["tcp_user_timeout"] = 7_000
     bound()
     assert told()["tcp_user_timeout"] == "7000"
+
+
+def test_what_a_service_file_or_the_environment_may_say_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    bound()
+    assert "connect_timeout" not in connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", {"service": "shop"})
+    bound()
+    assert connection.settings_dict["OPTIONS"] == {"service": "shop"}

@@ -50,7 +50,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         log_to_stderr(options["verbosity"], as_json=options["json_logs"])
-        silence.bound()
         told = os.environ.pop(CHILD_ENV, None)
         if told is not None:
             self._be_child(json.loads(told), options)
@@ -58,6 +57,7 @@ class Command(BaseCommand):
         if options["reload"] and options["burst"]:
             raise CommandError("--reload and --burst exclude each other.")
         self.check()
+        silence.bound()
         worker = _worker_options(options)
         has_standby = worker.is_endless and not options["no_standby"]
         supervisor = Supervisor(own_command(), options["processes"], has_standby=has_standby)
@@ -69,6 +69,7 @@ class Command(BaseCommand):
         supervisor.run()
 
     def _be_child(self, told: dict[str, Any], options: dict[str, Any]) -> None:
+        silence.bound()
         worker = replace(
             _worker_options(options),
             loops=told["loops"] and not options["no_loops"],
