@@ -140,6 +140,9 @@ def the_rooms(page: Page) -> Iterator[str]:
     yield from beside_a_run(page)
     page.goto(ROWS)
     page.locator("#result_list").get_by_role("link", name=ROW).click()
+    # Not on the page before; and its scripts have to be there for the tab.
+    expect(page.locator(".durable-object-runs")).to_be_attached()
+    page.wait_for_load_state()
     # Jazzmin has a tab for each inline, which is faded in.
     if (tab := page.get_by_role("tab", name="Runs")).count():
         tab.click()
