@@ -102,17 +102,11 @@ class AsyncDriver:
             if self._parent is None:
                 await self._tasks.end(at_once=at_once)
             elif self._begun:
-                await self._tasks.end(self._untold, at_once=at_once)
+                await self._tasks.end(self._flow.losers.others(self._begun), at_once=at_once)
         # Where the call that has begun them was ended in the midst of it, it does not take over what they have done: an
         # attempt that failed has happened all the same.
-        for branch in self._untold:
+        for branch in self._flow.losers.others(self._begun):
             absorb(self._flow, branch)
-
-    @property
-    def _untold(self) -> list[Flow]:
-        """Branches that this line has to see to, since nobody else does."""
-        losers = self._flow.losers.lines() if self._begun else ()
-        return [branch for branch in self._begun if branch not in losers]
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
         calls = self._calls

@@ -86,17 +86,11 @@ class SyncDriver:
         if self._around is None:
             self._ends.wait()
         elif self._begun:
-            self._ends.wait(self._untold)
+            self._ends.wait(self._flow.losers.others(self._begun))
         # The call that has begun them ended in the midst of it: what they have done has happened all the same.
-        for branch in self._untold:
+        for branch in self._flow.losers.others(self._begun):
             absorb(self._flow, branch)
         leftover_transactions(self._calls.outer, self._calls.connections)
-
-    @property
-    def _untold(self) -> list[Flow]:
-        """Branches that this line has to see to, since nobody else does."""
-        losers = self._flow.losers.lines() if self._begun else ()
-        return [branch for branch in self._begun if branch not in losers]
 
     def _execute(self, effect: Effect) -> Answer:
         match effect:

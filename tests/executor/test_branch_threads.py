@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from django_durable.core.journal.log import Log
 from django_durable.core.journal.outcomes import Cancelled, Lost, Released
 from django_durable.core.journal.states import EntryStatus
 from django_durable.core.kinds.loops import Break, Continue
+from django_durable.core.retries import Retry
 from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, JoinError
 from django_durable.executor.branch_threads import NO_THREADS, BranchThreads
@@ -390,3 +391,32 @@ def test_no_line_is_lost_of_what_branches_say_at_once_through_one_log(
     flow.run = replace(flow.run, keeps_log=True)
     run(body, commit, pool, flow)
     assert sorted(lines, key=int) == [str(item) for item in items]
+
+
+def test_an_attempt_that_fails_beside_a_write_that_is_refused_is_journaled() -> None:
+    """The join ends with the refusal, and takes over nothing any more."""
+    began, refused = threading.Event(), threading.Event()
+
+    def refuse(write: Write) -> None:
+        if "at/early/one" in write.entries:
+            refused.set()
+            raise ValueError("refused")
+
+    def late() -> None:
+        began.set()
+        refused.wait(PATIENCE)
+        raise ValueError("not yet")
+
+    def early() -> None:
+        began.wait(PATIENCE)
+        raise ValueError("not yet")
+
+    def branch(step: Callable[[], None]) -> Any:
+        return lambda ctx: ctx.step("one", step, retry=Retry(max_attempts=3, initial=60))
+
+    commit, pool = MemoryCommit(hook=refuse), BranchThreads(2)
+    with pytest.raises(ValueError, match="refused"):
+        run(lambda ctx: ctx.join("at", {"late": branch(late), "early": branch(early)}), commit, pool)
+    pool.close()
+    entry = commit.entries["at/late/one"]
+    assert (entry.status, entry.attempts) == (EntryStatus.RETRYING, 1)

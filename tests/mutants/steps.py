@@ -24,10 +24,8 @@ RESULTS = [
     Mutant(
         "attempt-of-an-ended-line-lost",
         "executor/async_driver.py",
-        """        for branch in self._untold:
-            absorb(self._flow, branch)""",
-        """        for branch in self._untold:
-            pass""",
+        """            absorb(self._flow, branch)""",
+        """            pass""",
         "A step that failed while a drain ended the lines around it is tried as if it had not been.",
         (
             "tests/executor/test_branch_drains.py"

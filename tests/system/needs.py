@@ -38,15 +38,15 @@ def may_mount() -> bool:
     return False
 
 
-def package(command: str) -> Need:
-    return Need(command, lambda: shutil.which(command) is not None, f"apt-get install {command}")
+def package(command: str, name: str = "") -> Need:
+    return Need(command, lambda: shutil.which(command) is not None, f"apt-get install {name or command}")
 
 
 NEEDS = [
     package("pgbouncer"),
     package("spin"),
     package("gcc"),
-    Need("ip", lambda: shutil.which("ip") is not None, "apt-get install iproute2"),
+    package("ip", "iproute2"),
     Need("libfaketime", lambda: faketime_library() is not None, f"apt-get install faketime, or {FAKETIME}=/path/to/it"),
     Need("the right to mount a tmpfs", may_mount, "run this as root (in a container with the capability SYS_ADMIN)"),
 ]

@@ -64,3 +64,10 @@ def test_what_a_service_file_or_the_environment_may_say_holds(monkeypatch: pytes
     monkeypatch.setitem(connection.settings_dict, "OPTIONS", {"service": "shop"})
     bound()
     assert connection.settings_dict["OPTIONS"] == {"service": "shop"}
+
+
+def test_an_old_libpq_is_told_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psycopg.pq.version", lambda: 110_022)
+    bound()
+    assert "tcp_user_timeout" not in connection.settings_dict["OPTIONS"]
+    assert "keepalives_idle" in connection.settings_dict["OPTIONS"]

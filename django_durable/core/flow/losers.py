@@ -4,6 +4,7 @@ know whether something is still done in a scope."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..journal.paths import above
@@ -38,10 +39,13 @@ class Losers:
         with self._mutex:
             del self._paths[line]
 
-    def lines(self) -> set[Flow]:
-        """All of them, whatever scope they are in."""
+    def others(self, lines: Collection[Flow]) -> list[Flow]:
+        """Those of the lines that have not lost, in their order."""
+        # Every line that ends asks, and most have begun no branches.
+        if not lines:
+            return []
         with self._mutex:
-            return set(self._paths)
+            return [line for line in lines if line not in self._paths]
 
     def are_in(self, path: str) -> bool:
         """Whether one may still journal something in the scope ``path``."""

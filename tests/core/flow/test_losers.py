@@ -24,7 +24,7 @@ def test_all_lines_of_an_attempt_know_of_all_losers() -> None:
     flow = root()
     [line] = running(flow.part("rows[0]").part("rows[0]/in"), "rows[0]/any/loser").values()
     asked = flow.part("block").losers
-    assert asked.lines() == {line} and len(asked) == 1
+    assert asked.others([line, flow]) == [flow] and len(asked) == 1
     assert asked.are_in("rows[0]") and asked.are_in("rows[0]/any")
     assert not asked.are_in("rows[1]") and not asked.are_in("row")
     flow.losers.remove(line)
