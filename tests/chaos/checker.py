@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tests.chaos.cancellations import check_cancellations
 from tests.chaos.evidence import Evidence, Violation
 from tests.chaos.leases import check_leases
 from tests.chaos.losses import check_losses
@@ -11,7 +12,12 @@ from tests.chaos.repetitions import check_repetitions
 from tests.chaos.story import Story
 from tests.processes import FAST
 
-RULES: tuple[Callable[[Story], Iterator[Violation]], ...] = (check_losses, check_leases, check_repetitions)
+RULES: tuple[Callable[[Story], Iterator[Violation]], ...] = (
+    check_losses,
+    check_leases,
+    check_repetitions,
+    check_cancellations,
+)
 
 LOST = ("lost", "half", "nobodys", "refused", "doubled")
 STALE = ("stale", "claims", "revived")

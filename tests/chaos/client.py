@@ -17,12 +17,14 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from tests.chaos.calls import Call
 from tests.chaos.later import Later
 from tests.chaos.mixture import MIXTURES, Load, Started, choose, start_runs, workflow_called
-from tests.chaos.programs import Program, events_of, payload_of
+from tests.chaos.programs import Program, events_of, has_children, payload_of
 from tests.chaos.released.unpacking import RELEASED
+from tests.chaos.story import TERMINAL
 
 STARTERS, SENDERS = 3, 3
 BEHIND_MOST = 5.0
@@ -37,10 +39,18 @@ UNKNOWN_SECONDS = 15.0
 WAYS = {"single": 46, "transaction": 24, "many": 10, "keyed": 20}
 CHANCE_OF_ROLLBACK = 0.25
 CHANCE_OF_CANCEL = 0.05
+CHANCE_OF_CANCEL_WITH_CHILDREN = 0.2
+"""Few runs have children, and what becomes of these is what such a cancellation is for."""
+
 CHANCE_OF_TWICE = 0.15
 LATE_MOST = 1.2
 """Seconds between the start of a run and an event for it, or its cancellation."""
 
+CHILDREN_MOST = 30.0
+"""Seconds that a cancellation waits for a run to have a child that is not over. First it may be queued for long."""
+
+LOOK_AGAIN = 1.0
+"""Seconds after which it looks for one again."""
 
 STUMBLES = (AttributeError,) if RELEASED in os.environ else ()
 """What 0.1.0 raises where the wake after a commit is refused, as it stumbles over its own report of that."""
@@ -154,7 +164,10 @@ class Client:
                 for _ in range(2 if chance.random() < CHANCE_OF_TWICE else 1):
                     send = partial(self._send, tag, handle, event, gives_up)
                     self._later.add(chance.uniform(0, LATE_MOST), send)
-            if chance.random() < CHANCE_OF_CANCEL:
+            if has_children(given[tag]) and chance.random() < CHANCE_OF_CANCEL_WITH_CHILDREN:
+                waits_until = time.monotonic() + CHILDREN_MOST
+                self._later.add(LATE_MOST, partial(self._cancel_with_children, tag, handle, waits_until))
+            elif chance.random() < CHANCE_OF_CANCEL:
                 self._later.add(chance.uniform(0, LATE_MOST), partial(self._cancel, tag, handle))
 
     def _send(self, tag: str, handle: Any, event: str, gives_up: float) -> bool:
@@ -180,6 +193,21 @@ class Client:
             call.came_out("unknown", error)
             return False
 
+    def _cancel_with_children(self, tag: str, handle: Any, waits_until: float) -> bool:
+        from django.db import Error, connection
+
+        try:
+            live = live_of_family(handle)
+        except Error:
+            connection.close()
+            live = {handle.id}
+        if handle.id not in live:
+            return True
+        if len(live) > 1 or time.monotonic() > waits_until:
+            return self._cancel(tag, handle)
+        self._later.add(LOOK_AGAIN, partial(self._cancel_with_children, tag, handle, waits_until))
+        return True
+
     def _settled(self, call: Call, verb: Callable[[], object]) -> bool:
         from django.db import Error, connection
 
@@ -191,6 +219,18 @@ class Client:
             return False
         call.came_out("ok")
         return True
+
+
+def live_of_family(handle: Any) -> set[UUID]:
+    """Of the run and its children those that are not over. One that is not stored yet, as far as we know, may come."""
+    from django.db.models import Q
+
+    from django_durable.models import Run
+
+    family = Run.objects.filter(Q(pk=handle.id) | Q(parent_id=handle.id)).values_list("pk", "status")
+    found = dict(family)
+    live = {run_id for run_id, status in found.items() if status not in TERMINAL}
+    return live if handle.id in found else {handle.id}
 
 
 # --- the process -----------------------------------------------------------------------------

@@ -222,6 +222,11 @@ def events_of(program: Program) -> Iterator[str]:
     return (node[1] for _, node, _ in _walk(program) if node[0] == "event")
 
 
+def has_children(program: Program) -> bool:
+    """Whether the run starts children itself."""
+    return any(node[0] in ("child", ELDER) for _, node, _ in _walk(program))
+
+
 def _walk(program: Program, scope: str = "", is_sure: bool = True) -> Iterator[tuple[str, Node, bool]]:
     """Each node of the run with its path, scopes before what is in them; whether a run that succeeds came by it."""
     for place, node in enumerate(program):

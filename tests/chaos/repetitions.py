@@ -1,14 +1,14 @@
-"""What ran more often than it had to, too soon or too late: I7, I8, I9, I14, I17, I18."""
+"""What ran more often than it had to, too soon or too late: I7, I8, I9, I17."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.chaos.evidence import Change, RunRow, Violation, Written
+from tests.chaos.evidence import Change, Violation, Written
 from tests.chaos.faults import COSTS_LEASES, DEADLY, DRAIN, FREEZE, OF_POSTGRES
-from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, SLOWEST, sleeps_of
+from tests.chaos.programs import BACK_OFF, SLEEP_ENDS, sleeps_of
 from tests.chaos.story import CLOCK_STEP, UNDO, Execution, Story
 from tests.chaos.witness import RAISE
 from tests.processes import FAST
@@ -17,8 +17,6 @@ JITTER = 0.1
 """The part by which a back-off may be shorter than its policy says."""
 
 HEARTBEAT = FAST["HEARTBEAT_SECONDS"]
-GRACE = 2 * HEARTBEAT + SLOWEST
-"""Seconds after which who works on a cancelled run has heard of it and ended its step: a step and two heartbeats."""
 
 DRAINING = 30.0
 """Seconds that a drain may last, its grace time and more: what is given back then was not journaled."""
@@ -41,7 +39,6 @@ def check_repetitions(story: Story) -> Iterator[Violation]:
         yield from _repetitions(story, run_id, path, executions)
         yield from _too_late(story, run_id, path, executions)
     yield from _sleeps(story)
-    yield from _cancels(story)
 
 
 def _results(story: Story) -> Iterator[Violation]:
@@ -210,65 +207,3 @@ def _sleeps(story: Story) -> Iterator[Violation]:
             after = story.by_step.get((run.id, path + is_over), [])
             if before and after and (slept := after[0].began - before[0].began) < seconds - CLOCK_STEP:
                 yield Violation("early", run.id, f"slept {slept:.3f} s of {seconds:g} at {path!r}")
-
-
-def _cancels(story: Story) -> Iterator[Violation]:
-    """I14, I18: who was told that a run is cancelled may rely on that, and on the same for all that hangs on it."""
-    starvation = [(story.pid_of(change), story.monotonic(change.at)) for change in starved(story)]
-    children: dict[str, list[RunRow]] = defaultdict(list)
-    for run in story.runs.values():
-        children[run.parent or ""].append(run)
-    for told, acknowledged in story.cancels.items():
-        if acknowledged is None:
-            continue
-        for run in _cancelled_with(story, told, children):
-            yield from _ran_on(story, run, told, acknowledged)
-            yield from _began_late(story, run, told, acknowledged, starvation)
-
-
-def _cancelled_with(story: Story, run_id: str, children: Mapping[str, list[RunRow]]) -> Iterator[RunRow]:
-    """The run, and its descendants, as far as the cancellation came: not by one that was over. No program detaches a
-    child; one that is started later ends as it starts."""
-    found = [story.runs[run_id]] if run_id in story.runs else []
-    while found:
-        run = found.pop()
-        yield run
-        if run.status == "cancelled":
-            found += children.get(run.id, ())
-
-
-def _ran_on(story: Story, run: RunRow, told: str, acknowledged: float) -> Iterator[Violation]:
-    ending = story.ending(run.id)
-    ended = None if ending is None else story.monotonic(ending.at)
-    if run.status != "cancelled" and ended is not None and ended > acknowledged:
-        text = f"is {run.status} since {ended - acknowledged:.3f} s after {_whom(run, told)} was cancelled"
-        yield Violation("cancel", run.id, text)
-
-
-def _began_late(
-    story: Story, run: RunRow, told: str, acknowledged: float, starvation: list[tuple[int, float]]
-) -> Iterator[Violation]:
-    """What the run began when it should have been heard of long ago, compensations aside."""
-    if run.status != "cancelled":
-        return
-    for one in story.by_run.get(run.id, ()):
-        late = one.began - acknowledged
-        if one.is_undo or late <= GRACE:
-            continue
-        if any(pid == one.pid and abs(at - acknowledged) < late + story.lease for pid, at in starvation):
-            # The machine was too slow for this process to beat, which is counted.
-            continue
-        deaf = late - story.away(acknowledged, one.began)
-        if deaf > GRACE + _cut_off(story, one, acknowledged) and not story.hits(
-            (FREEZE,), one.pid, acknowledged - story.lease, one.began
-        ):
-            yield Violation("cancel", run.id, f"began {one.path!r} {late:.3f} s after {_whom(run, told)} was cancelled")
-
-
-def _whom(run: RunRow, told: str) -> str:
-    return "it" if run.id == told else f"{told} above it"
-
-
-def _cut_off(story: Story, one: Execution, since: float) -> float:
-    """Seconds that heartbeats may have lost beside outages: each fault that took their connection cost one of them."""
-    return HEARTBEAT * len(story.hits(OF_POSTGRES, one.pid, since - story.lease, one.began))

@@ -23,6 +23,7 @@ def table(totals: Totals) -> str:
     lines += [f"{'together':22} {totals.faults.total():6,} {totals.hits.total():11,}", ""]
     ended = ", ".join(f"{count:,} {status}" for status, count in totals.ended.most_common())
     lines.append(f"{totals.runs:,} runs ({ended}), {totals.steps:,} executions of steps")
+    lines.append(f"{totals.cancelled_children:,} children were cancelled with their parents")
     lines.append(f"{totals.acknowledged:,} acknowledged, {totals.unknown:,} of which nobody heard")
     if not totals.old:
         lines.append(f"{totals.fires:,} instants of a schedule")
@@ -66,6 +67,7 @@ def as_data(totals: Totals, earlier: Sequence[Earlier] = ()) -> dict[str, Any]:
         "acknowledged": totals.acknowledged,
         "unknown": totals.unknown,
         "finished": sum(totals.ended[status] for status in TERMINAL),
+        "cancelled_children": totals.cancelled_children,
         "faults": dict(sorted(totals.faults.items())),
         "faults_total": totals.faults.total(),
         "hit_a_running_step": totals.hits.total(),

@@ -13,9 +13,8 @@ from django.core.management import call_command
 from django.db import connection
 from redis import RedisError
 
-from django_durable.conf import durable_settings
 from django_durable.models import Run
-from django_durable.queues.redis import RedisQueue
+from django_durable.queues.current import redis_queue
 from tests import processes
 from tests.app.workflows import doubling
 from tests.chaos.afterwards import SILENT, ServerLog, silent, violated
@@ -168,8 +167,7 @@ def left_in_lists(queues: Sequence[str], seconds: float = QUIET_SECONDS) -> list
 
 
 def _lengths(queues: Sequence[str]) -> Iterator[str]:
-    settings = durable_settings()
-    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as lists:
+    with closing(redis_queue()) as lists:
         for queue in queues:
             if length := sum(map(len, lists.peek(queue, SLICE))):
                 yield f"I21: the lists of the queue {queue!r} hold {length:,} ids, and nobody takes them out"

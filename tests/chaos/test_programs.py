@@ -6,6 +6,8 @@ import json
 import random
 from collections import Counter
 
+import pytest
+
 from tests.chaos.programs import (
     ELDER,
     PLAIN,
@@ -14,6 +16,7 @@ from tests.chaos.programs import (
     draw,
     events_of,
     fails,
+    has_children,
     result_of,
     sleeps_of,
     steps_of,
@@ -123,3 +126,15 @@ def test_elders_are_plain_also_where_their_parents_are_not() -> None:
     assert set().union(*(kinds_in(elder[1]) for elder in elders)) <= KNOWN
     assert not any(list(events_of(elder[1])) for elder in elders)
     assert result_of([[ELDER, [["step", 5, 0.0]], True]]) == [[10]]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ([["step", 1, 0.0], ["child", [["count", 2]], True]], True),
+        ([["join", [[["step", 1, 0.0]], [[ELDER, [["count", 2]], False]]]]], True),
+        ([["loop", [["step", 1, 0.0]], 2], ["map", 3]], False),
+    ],
+)
+def test_who_has_children(program: Program, expected: bool) -> None:
+    assert has_children(program) is expected

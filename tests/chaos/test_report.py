@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.chaos.checker import told
-from tests.chaos.evidence import Violation
+from tests.chaos.evidence import RunRow, Violation
 from tests.chaos.goals import HANDOVERS_A_MINUTE, Missed
 from tests.chaos.handovers import TO_NEW, TO_OLD
 from tests.chaos.making import Making
@@ -90,6 +90,19 @@ def test_handovers_are_told_where_there_are_two_releases(totals: Totals) -> None
 
 
 # --- sums ------------------------------------------------------------------------------------
+
+
+def test_children_that_were_cancelled_are_counted(making: Making) -> None:
+    run, token = begun(making)
+    making.cancel("odd")
+    for child in ("run-child", "run-other"):
+        making.change(child, "queued", "cancelled", None, None, cancelling=True)
+        making.evidence.runs.append(RunRow(child, "", ONE_STEP, "cancelled", claims=0, parent=run))
+    making.leave(run, token, "odd", ONE_STEP, "cancelled")
+    totals = Totals("seed")
+    totals.add(told(making.evidence), 30.0, 1.0)
+    assert as_data(totals)["cancelled_children"] == 2
+    assert "2 children were cancelled" in table(totals)
 
 
 def test_claims_are_counted_beside_the_leases_that_lapsed_by_themselves(making: Making) -> None:

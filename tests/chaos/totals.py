@@ -28,6 +28,7 @@ class Totals:
     acknowledged: int = 0
     unknown: int = 0
     ended: Counter[str] = field(default_factory=Counter)
+    cancelled_children: int = 0
     claims: int = 0
     steps: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -51,6 +52,7 @@ class Totals:
         self.acknowledged += known["ok"]
         self.unknown += known["unknown"]
         self.ended.update(run.status for run in story.runs.values())
+        self.cancelled_children += sum(run.status == "cancelled" and bool(run.parent) for run in story.runs.values())
         self.claims += sum(change.is_claim for change in story.evidence.changes)
         self.steps += len(story.executions)
         self.faults.update(fault.kind for fault in story.evidence.faults)
