@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
@@ -10,6 +11,9 @@ from django.core.signals import setting_changed
 from ..conf import durable_settings
 from .base import Queue
 from .database import DatabaseQueue
+
+if TYPE_CHECKING:
+    from .redis import RedisQueue
 
 DJANGO_REDIS = "django_redis.cache.RedisCache"
 
@@ -27,11 +31,17 @@ def queue_kind() -> str:
 def current_queue() -> Queue:
     """The queue of this process. Built at first use, again after its settings were changed (in tests)."""
     if queue_kind() == "redis":
-        from .redis import RedisQueue
-
-        settings = durable_settings()
-        return RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)
+        return redis_queue()
     return DatabaseQueue()
+
+
+def redis_queue() -> RedisQueue:
+    """One more, of whoever asks and has to close it: at the cache and under the prefix that are set."""
+    # Here, because with the database queue no Redis client need be installed.
+    from .redis import RedisQueue
+
+    settings = durable_settings()
+    return RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django_redis import get_redis_connection
 
-from django_durable.management.commands.durable_worker import warn_of_eviction
+from django_durable.queues.eviction import warn_of_eviction
 from tests.processes import Worker, wait_until
 from tests.servers import RedisServer
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 from argparse import ArgumentParser, ArgumentTypeError
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...conf import durable_settings
-from ...core.payloads.surviving import warn
 from ...queues.current import queue_kind
+from ...queues.eviction import warn_of_eviction
 from ...worker import silence
 from ...worker.child import run_child
 from ...worker.logs import log_to_stderr
@@ -25,8 +22,6 @@ from ...worker.process import WorkerOptions
 from ...worker.reloading import Watcher
 from ...worker.spawning import CHILD_ENV, own_command
 from ...worker.supervisor import Supervisor
-
-logger = logging.getLogger("django_durable.queues")
 
 
 class Command(BaseCommand):
@@ -78,27 +73,6 @@ class Command(BaseCommand):
         # A supervisor of before that was not started again says nothing of it.
         stands_by = told.get("stands_by", False)
         run_child(UUID(told["id"]), worker, told["orders"], told["reports"], stands_by=stands_by)
-
-
-def warn_of_eviction() -> None:
-    """Say it in the log where Redis may throw the queue away: now somebody reads that."""
-    settings = durable_settings()
-    try:
-        # Here, because with the database queue no Redis client need be installed.
-        from ...queues.redis import RedisQueue
-
-        with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as queue:
-            health = queue.health()
-    except Exception:
-        # The processes, which need it, tell of what is wrong with it.
-        return
-    if health.may_evict:
-        warn(
-            logger,
-            "redis evicts keys when its memory is full (maxmemory-policy %s): no run is lost, but runs start late; "
-            "it should be noeviction",
-            health.policy,
-        )
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from uuid import UUID
 
-from ....conf import durable_settings
+from ....queues.current import redis_queue
 from ....queues.redis import RedisQueue
 from ....store.database import Database
 from ....store.invariants import Bounds, Finding, Violation
@@ -24,9 +24,8 @@ class ListsUnread(Exception):
 def look_through(db: Database, finding: Finding, bounds: Bounds, kept: float) -> None:
     """Put into ``finding`` what the lists hold that is no run's id; ``kept`` as for ``missing``. Raises NotInTime,
     ListsUnread."""
-    settings = durable_settings()
     queues = queues_in_use(db, bounds.timeout) | {one.options.queue for one in workflows().values()}
-    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as lists:
+    with closing(redis_queue()) as lists:
         for queue in sorted(queues):
             for found in _slices(lists, queue, min(SLICE, bounds.window)):
                 finding.rows += len(found)

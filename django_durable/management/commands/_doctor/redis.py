@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from ....conf import durable_settings
-from ....queues.current import queue_kind
+from ....queues.current import queue_kind, redis_queue
 from .section import Section
 
 
@@ -13,15 +13,11 @@ def examine_redis(section: Section) -> None:
     if queue_kind() != "redis":
         section.facts = {"used": False}
         return
-    # Here, because with the database queue no Redis client need be installed.
-    from ....queues.redis import RedisQueue
-
-    settings = durable_settings()
-    with closing(RedisQueue(settings.REDIS_CACHE, settings.KEY_PREFIX)) as queue:
+    with closing(redis_queue()) as queue:
         health = queue.health()
     section.facts = {
         "used": True,
-        "cache": settings.REDIS_CACHE,
+        "cache": durable_settings().REDIS_CACHE,
         "version": health.version,
         "ping_ms": round(health.ping * 1000, 3),
         "maxmemory_policy": health.policy or "unknown",
