@@ -6,6 +6,7 @@ import asyncio
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -177,6 +178,41 @@ def test_an_attempt_that_fails_when_a_drain_ends_the_lines_around_it_is_journale
 
     work(main)
     assert tried(commit) == {"slow": (EntryStatus.RETRYING, 1)}
+
+
+def test_what_branches_have_done_is_taken_over_in_the_order_of_their_beginnings() -> None:
+    """However they end: the journal of a replay is the same."""
+    flow = new_flow(commit := MemoryCommit())
+    names = ["sixth", "first", "fifth", "second", "fourth", "third"]
+    goes = {name: asyncio.Event() for name in names}
+    began: list[str] = []
+
+    async def fail(name: str) -> None:
+        began.append(name)
+        await goes[name].wait()
+        raise ValueError("not yet")
+
+    async def slow(ctx: AsyncContext, name: str) -> None:
+        await ctx.step(name, fail, name, retry=PATIENT)
+
+    async def other(ctx: AsyncContext) -> None:
+        while len(began) < len(names):
+            await asyncio.sleep(0)
+        flow.lease.release_requested = True
+        for place, name in enumerate(reversed(names)):
+            asyncio.get_running_loop().call_later(0.01 * (place + 1), goes[name].set)
+        await ctx.step("never", one)
+
+    async def outer(ctx: AsyncContext) -> Any:
+        branches = {name: partial(slow, name=name) for name in names}
+        return await ctx.join("inside", branches)
+
+    async def main() -> None:
+        with pytest.raises(Unwind):
+            await arun(lambda ctx: ctx.join("at", {"slow": outer, "other": other}), commit, flow)
+
+    work(main)
+    assert list(tried(commit)) == names
 
 
 @pytest.mark.parametrize("around", ["nothing", "join", "race", "try_block", "loop"])
