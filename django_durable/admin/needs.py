@@ -85,7 +85,7 @@ def needs_of(
     schedules = _late_schedules(request, stands.now) if may_look(request, "schedule") else []
     return [
         *_blocked(request, stands.blocked),
-        *_failed(request, stands.failed, lately),
+        *_failed(request, stands, lately),
         *_unserved(request, unserved, is_cut=stands.is_cut and has_workers),
         *_stuck(request, stands.now),
         *_overdue(request, stands.overdue),
@@ -114,7 +114,8 @@ def _blocked_for(request: HttpRequest, reason: str, count: Bounded) -> Named:
     return Named(text, url, _resume(request, url, text))
 
 
-def _failed(request: HttpRequest, failed: Bounded, lately: str) -> Iterator[Need]:
+def _failed(request: HttpRequest, stands: Standing, lately: str) -> Iterator[Need]:
+    failed = stands.failed
     url, number = runs_url(request, trouble=lately), cells.bounded(failed)
     if failed:
         count = _least(failed)
@@ -129,7 +130,7 @@ def _failed(request: HttpRequest, failed: Bounded, lately: str) -> Iterator[Need
             what=what,
             url=url,
             hint=_("When the cause is mended, resume them: they go on from the step that failed."),
-            named=[_failing(request, lately, *each) for each in failing_since(since_when(lately))[:NAMED]],
+            named=[_failing(request, stands, lately, *each) for each in failing_since(since_when(lately))[:NAMED]],
             button=_resume(request, url, f"{number} {what}"),
         )
     elif failed.is_more:
@@ -137,10 +138,15 @@ def _failed(request: HttpRequest, failed: Bounded, lately: str) -> Iterator[Need
         yield _perhaps("failed", what, url)
 
 
-def _failing(request: HttpRequest, lately: str, workflow: str, count: int, steps: Mapping[str, int]) -> Named:
-    """Not as so many runs: one that was resumed and failed again is counted twice."""
+def _failing(
+    request: HttpRequest, stands: Standing, lately: str, workflow: str, count: int, steps: Mapping[str, int]
+) -> Named:
+    """Not as so many runs: one that was resumed and failed again is counted twice, and so is a child whose parent has
+    seen it. Where there is nobody else to be resumed the name leads to all that failed."""
     failures = ngettext("%(workflow)s: %(count)s failure", "%(workflow)s: %(count)s failures", count)
     text = failures % {"workflow": visible(workflow), "count": cells.grouped(count)}
+    if workflow not in stands.failed_of and not stands.failed.is_more:
+        return Named(_with_worst(text, steps), runs_url(request, status="failed", workflow=workflow))
     url = runs_url(request, trouble=lately, workflow=workflow)
     return Named(_with_worst(text, steps), url, _resume(request, url, text))
 

@@ -19,16 +19,15 @@ from ..client import verbs
 from ..core.journal.states import LIVE, PayloadKind, Status
 from ..exceptions import RunLocked
 from ..models import Payload, Run
-from ..models.run import IS_REPLACED
 from ..store.database import Database
 from ..store.locking import brief_lock, lock_parents, locked
+from ..store.transitions import IS_RESUMABLE
 from .errors import told
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 AT_ONCE = 500
-RESUMABLE = frozenset({Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED})
 
 
 NOTHING = _("Nothing was done: none of them is such that it could be.")
@@ -53,7 +52,7 @@ class RunVerb:
     locks_parents: bool = False
     """Whether ``act`` does, which has to come before our own locks."""
     is_told_by_row: bool = True
-    """Whether a run's own row says if it is eligible."""
+    """Whether a run's own row says if it is eligible, or leads to the one entry that does."""
 
     @property
     def of_its_row(self) -> Q:
@@ -174,8 +173,7 @@ RESUME = RunVerb(
     nothing=_(
         "Nothing goes on: it does so already, or its parent knows how it ended. Then the parent is what to resume."
     ),
-    eligible=(Q(status__in=sorted(RESUMABLE)) & ~IS_REPLACED)
-    | Q(status=Status.RUNNING, pause_requested_at__isnull=False),
+    eligible=IS_RESUMABLE,
     # One that was paused before its time had come is scheduled again, one that had not paused yet just goes on.
     happened=Q(status__in=[Status.QUEUED, Status.SCHEDULED, Status.RUNNING]),
     act=verbs.resume_runs,

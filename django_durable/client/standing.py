@@ -49,6 +49,11 @@ class QueueStanding:
     waiting: Bounded = NONE
     scheduled: Bounded = NONE
 
+    @property
+    def startable(self) -> Bounded:
+        """What any worker may start, and suspects, which wait for a process of their own that a worker has started."""
+        return self.ready + self.suspect
+
 
 @dataclass(slots=True)
 class Standing:
@@ -64,6 +69,8 @@ class Standing:
     blocked: dict[str, Bounded] = field(default_factory=dict)
     overdue: dict[Status, Bounded] = field(default_factory=dict)
     failed: Bounded = NONE
+    failed_of: set[str] = field(default_factory=set)
+    """The workflows of those that are counted as failed."""
     is_cut: bool = False
     """Whether there may be other queues with a backlog than those of ``queues``."""
 
@@ -105,8 +112,7 @@ def standing(failed_since: datetime, held: Held = NOTHING) -> Standing:
     _read_running(stands, found["held"])
     for row, count in _window(found["blocked"], OTHERS_MOST):
         stands.blocked[row.name] = count
-    for row, count in _window(found["failed"], OTHERS_MOST):
-        stands.failed += Bounded(0 if row.more else count.number, count.is_more)
+    _read_failed(stands, found["failed"])
     _read_overdue(stands, found["overdue"])
     if stands.is_cut:
         # Those that are known by what is worked on, say.
@@ -119,6 +125,15 @@ def _window(rows: list[_Row], most: int) -> Iterable[tuple[_Row, Bounded]]:
     """The counts of rows that were taken together: where these were more than are counted, each count may be more."""
     is_cut = sum(row.number for row in rows) > most
     return [(row, Bounded(min(row.number, most), is_cut)) for row in rows]
+
+
+def _read_failed(stands: Standing, rows: list[_Row]) -> None:
+    for row, count in _window(rows, OTHERS_MOST):
+        stands.failed += Bounded(0 if row.more else count.number, count.is_more)
+        if not row.more:
+            stands.failed_of.add(row.name)
+    # Each was cut by itself.
+    stands.failed = Bounded(min(stands.failed.number, OTHERS_MOST), stands.failed.is_more)
 
 
 def _read_ready(stands: Standing, found: dict[str, list[_Row]]) -> None:

@@ -19,6 +19,7 @@ from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
 from ..models import JournalEntry, Payload, Run, Worker
 from ..store.database import Database
+from ..store.transitions import IS_KNOWN_TO_PARENT
 from .listing import STILL
 from .sentences import Sentence, Stored, Why, because
 from .why_queued import queued
@@ -39,9 +40,12 @@ def holder_of(run: Run) -> Worker | None:
     return Worker.objects.using(Database().alias).filter(pk=run.leased_by).first()
 
 
-def why_held_by(run: Run, holder: Worker | None, *, is_long: bool | None = None) -> Why:
-    """As ``why``, for who has looked up the run's ``holder_of`` anyway, and maybe whether ``has_long_journal``."""
-    found = _standing(run, holder)
+def why_held_by(
+    run: Run, holder: Worker | None, *, is_long: bool | None = None, is_known_to_parent: bool | None = None
+) -> Why:
+    """As ``why``, for who has looked up the run's ``holder_of`` anyway, and maybe whether ``has_long_journal`` and
+    whether its parent knows how it ended."""
+    found = _standing(run, holder, is_known_to_parent)
     is_long = has_long_journal(run) if is_long is None else is_long
     return Why(found.reason, (*found.sentences, *_not_undone(run), *([_long_journal(run)] if is_long else [])))
 
@@ -81,7 +85,7 @@ def _long_journal(run: Run) -> Sentence:
     return Sentence(text, {"count": count})
 
 
-def _standing(run: Run, holder: Worker | None) -> Why:
+def _standing(run: Run, holder: Worker | None, is_known_to_parent: bool | None) -> Why:
     match run.status:
         case Status.RUNNING:
             return _running(run, holder)
@@ -96,7 +100,17 @@ def _standing(run: Run, holder: Worker | None) -> Why:
         case Status.QUEUED:
             return queued(run)
         case _:
-            return because("finished", (_REPLACED if run.is_replaced else _OVER)[run.status], time=run.finished_at)
+            return because("finished", _over(run, is_known_to_parent), time=run.finished_at)
+
+
+def _over(run: Run, is_known_to_parent: bool | None) -> Any:
+    if run.status == Status.SUCCEEDED or run.parent_id is None:
+        return _OVER[run.status]
+    if run.is_replaced:
+        return _REPLACED[run.status]
+    if is_known_to_parent is None:
+        is_known_to_parent = Run.objects.using(Database().alias).filter(IS_KNOWN_TO_PARENT, pk=run.pk).exists()
+    return (_KNOWN if is_known_to_parent else _OVER)[run.status]
 
 
 _OVER: Mapping[str, Any] = {
@@ -113,6 +127,18 @@ _OVER: Mapping[str, Any] = {
 _REPLACED: Mapping[str, Any] = {
     Status.FAILED: _("It is over: failed at %(time)s. Its parent was resumed, and has another in its place."),
     Status.CANCELLED: _("It is over: cancelled at %(time)s. Its parent was resumed, and has another in its place."),
+}
+
+
+_KNOWN: Mapping[str, Any] = {
+    Status.FAILED: _(
+        "It is over: failed at %(time)s, and stays so: its parent has seen that. If the parent failed or was cancelled "
+        "as well, resume that one."
+    ),
+    Status.CANCELLED: _(
+        "It is over: cancelled at %(time)s, and stays so: its parent has seen that. If the parent failed or was "
+        "cancelled as well, resume that one."
+    ),
 }
 
 

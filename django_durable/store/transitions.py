@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import Exact
 
 from ..core.journal.states import LIVE, TERMINAL, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..models import JournalEntry, Payload, Run
-from ..models.run import RunQuerySet
+from ..models.run import IS_REPLACED, RunQuerySet
 from ..queues.ready import Ready
 from .anew import make_room
 from .auditing import Verb, audit
@@ -110,6 +112,22 @@ def pause(db: Database, run_ids: Sequence[UUID], by: Verb) -> int:
     return len(runs)
 
 
+RESUMABLE = frozenset({Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED})
+
+_OF_ITS_PARENT = JournalEntry.objects.filter(
+    run_id=OuterRef("parent_id"), path=OuterRef("parent_path"), kind=Kind.CHILD
+).values("status")[:1]
+# Compared as a value, where EXISTS would say the same: for very many runs PostgreSQL would answer that by a hash of
+# every journal that there is.
+IS_KNOWN_TO_PARENT = IS_REPLACED | (
+    Q(parent__isnull=False) & Q(Exact(Coalesce(Subquery(_OF_ITS_PARENT), Value("")), EntryStatus.FAILED.value))
+)
+"""Whose parent goes by its failure, or has another in its place: its own going on would change nothing for it."""
+IS_RESUMABLE = (
+    Q(status__in=sorted(RESUMABLE)) | Q(status=Status.RUNNING, pause_requested_at__isnull=False)
+) & ~IS_KNOWN_TO_PARENT
+
+
 def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Run]:
     """Paused, blocked, failed or cancelled → queued; goes on from the journal. What ended a failed run starts anew, and
     so does ``on_failure``; failures that the workflow has handled stay as they are. A paused run goes on as it was; one
@@ -117,14 +135,9 @@ def resume(db: Database, run_ids: Sequence[UUID], by: Verb) -> list[Run]:
 
     Those that go on, as they were before. Raises RunLocked.
     """
-    resumable = Run.objects.filter(
-        Q(status__in=[Status.PAUSED, Status.BLOCKED, Status.FAILED, Status.CANCELLED])
-        | Q(status=Status.RUNNING, pause_requested_at__isnull=False),
-        pk__in=list(run_ids),
-    )
     with brief_lock(db, run_ids):
         lock_parents(db, run_ids)
-        runs = [run for run in locked(db, resumable) if not _parent_knows_its_end(db, run)]
+        runs = locked(db, Run.objects.filter(IS_RESUMABLE, pk__in=list(run_ids)))
         audit(db, _statuses(runs), "resume", by)
         paused = [run for run in runs if run.status == Status.PAUSED]
         stopped = [run for run in runs if run.status not in (Status.PAUSED, Status.RUNNING)]
@@ -176,10 +189,3 @@ def _begin_anew(db: Database, runs: Sequence[Run]) -> None:
 
 def _statuses(runs: Sequence[Run]) -> list[tuple[UUID, str]]:
     return [(run.pk, run.status) for run in runs]
-
-
-def _parent_knows_its_end(db: Database, run: Run) -> bool:
-    if run.parent_id is None:
-        return False
-    journal = JournalEntry.objects.using(db.alias).filter(run_id=run.parent_id, path=run.parent_path)
-    return run.is_replaced or journal.filter(kind=Kind.CHILD, status=EntryStatus.FAILED).exists()

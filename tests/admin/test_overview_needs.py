@@ -18,7 +18,7 @@ from tests.admin.conftest import Person
 from tests.admin.overviews import FRAGMENT, HOUR, MINUTE, SCHEDULES, links, look, midnight, rows, tally
 from tests.admin.pages import list_url, run_url, text_of
 from tests.admin.test_run_list import make_troubles
-from tests.admin.world import make_old, make_run, make_schedule
+from tests.admin.world import make_old, make_run, make_schedule, make_worker
 
 
 @pytest.mark.usefixtures("worker")
@@ -42,7 +42,8 @@ def failing(client: Client) -> list[str]:
 
 @pytest.mark.usefixtures("worker")
 def test_the_workflows_that_fail_most_today_are_named_with_their_worst_step(boss: Client) -> None:
-    make_run("failed")
+    for workflow in ("shop.checkout", "app & <co>"):
+        make_run("failed", workflow=workflow)
     tally(workflow="shop.checkout", failed=1_100)
     tally(workflow="shop.checkout", queue="vip", failed=37, succeeded=5)
     for step, count in {"charge": 1_135, "reserve": 2, "": 2_000}.items():
@@ -63,7 +64,7 @@ def test_whoever_is_woken_by_night_sees_what_failed_before_midnight(
 ) -> None:
     """What is counted, named and led to is the last day."""
     yesterday = midnight() - MINUTE
-    before = make_old("failed", HOUR, finished_at=yesterday)
+    before = make_old("failed", HOUR, finished_at=yesterday, workflow="shop.checkout")
     make_run("failed", finished_at=timezone.now() - timedelta(hours=25))
     tally(workflow="shop.checkout", minute=yesterday, failed=3)
     assert "Nothing needs you." in look(boss), "by day"
@@ -185,12 +186,31 @@ def test_a_queue_that_nobody_serves(boss: Client) -> None:
     make_run(queue="orders & more")
     make_run(queue="default")
     make_run("scheduled", queue="idle")
+    make_run(queue="default", suspect=True)
     found = links(boss)
     assert found["1 run is ready in a queue that no worker serves"] == list_url("?trouble=unserved")
     assert found["orders & more: 1"] == list_url("?trouble=unserved&queue=orders+%26+more")
     # Beside those of the test the table has the queues of all workflows that other tests have declared.
     queues = {unescape(row[0]) for row in rows(boss, "queues")}
     assert {"orders & more no worker", "idle no worker", "default"} <= queues
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("limit_key", [None, "k"])
+def test_a_suspect_in_a_queue_that_nobody_serves(boss: Client, limit_key: str | None) -> None:
+    """A worker starts the process that it waits for. One that has been started says nothing of others to come."""
+    make_worker(queues=["vip"], is_isolated=True)
+    run = make_run(queue="vip", suspect=True, queued_at=timezone.now() - 5 * HOUR, limit_key=limit_key)
+    found = links(boss)
+    assert list(boss.get(found["1 run is ready in a queue that no worker serves"]).context["cl"].result_list) == [run]
+    assert list(boss.get(found["vip: 1"]).context["cl"].result_list) == [run]
+    assert "vip no worker" in {row[0] for row in rows(boss, "queues")}
+
+
+def test_an_isolated_process_is_no_worker_for_what_is_ready(boss: Client) -> None:
+    make_worker(is_isolated=True)
+    make_run()
+    assert "No worker is alive" in look(boss)
 
 
 @pytest.mark.usefixtures("worker")

@@ -330,6 +330,7 @@ def test_why_a_queued_run_does_not_run(workers: list[dict[str, Any]], reason: st
 def test_why_of_a_suspect() -> None:
     run = order.enqueue()
     Run.objects.update(suspect=True)
+    announce()
     assert run.why().reason == "queued: suspect"
 
 

@@ -17,7 +17,7 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import Status
 from django_durable.models import Fire
 from django_durable.store.holding import Held
-from tests.admin.world import make_run, make_schedule
+from tests.admin.world import make_entry, make_run, make_schedule
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract]
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -105,6 +105,17 @@ def test_what_needs_attention() -> None:
     assert stands.blocked == {"crashed": Bounded(2), "diverged": Bounded(1)}
     assert stands.failed == Bounded(2)
     assert stands.overdue == {Status.WAITING: Bounded(1), Status.SCHEDULED: Bounded(2)}
+
+
+def test_a_failed_child_counts_until_its_parent_has_seen_it() -> None:
+    parent = make_run("waiting")
+    for number, entry in enumerate(["waiting", "failed", "succeeded"]):
+        make_entry(parent, f"c{number}", number, kind="child", status=entry)
+        make_run("failed", parent=parent, parent_path=f"c{number}")
+    make_entry(parent, "step", 9, status="failed")
+    make_run("failed", parent=parent, parent_path="step")
+    make_run("failed", parent=parent, parent_path="")
+    assert look().failed == Bounded(3)
 
 
 @pytest.fixture

@@ -82,6 +82,17 @@ def with_losers(count: int) -> Scene:
     return make
 
 
+def child(status: str, entry: str, path: str = "child") -> Scene:
+    """One that ended so, and what its parent has journaled of it."""
+
+    def make() -> Run:
+        parent = make_run("waiting")
+        make_entry(parent, "child", kind="child", status=entry)
+        return make_run(status, finished_at=AT, parent=parent, parent_path=path)
+
+    return make
+
+
 def still() -> Run:
     old = timezone.now() - timedelta(hours=3)
     return make_run("running", queued_at=old, started_at=old, lease_expires_at=AT)
@@ -100,6 +111,7 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (row("succeeded", finished_at=AT), [SEEN]),
     (row("failed", finished_at=AT), [SEEN]),
     (row("cancelled", finished_at=AT), [SEEN]),
+    *((child(status, "failed"), [SEEN]) for status in ("failed", "cancelled")),
     (with_losers(2), ["'step-0', 'step-1'"]),
     (with_losers(9), ["'step-3', 'step-4'"]),
     (row("paused"), []),

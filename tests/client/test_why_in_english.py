@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from django_durable.client.why import why
-from tests.client.test_why import AT, SEEN, Scene, row, running, waiting
+from tests.client.test_why import AT, SEEN, Scene, child, queued, row, running, waiting
 
 pytestmark = pytest.mark.django_db
 WHEN = f"{SEEN} UTC"
-
+AGAIN, ON = ", which tries again what failed.", ", which lets it go on from there."
+SEEN_SO = ", and stays so: its parent has seen that. If the parent failed or was cancelled as well, resume that one."
+REPLACED = ". Its parent was resumed, and has another in its place."
+UNTIL_RESUMED = ", and stays so until somebody resumes it"
+SUSPECT = {"suspect": True, "claims": 1}
 WAITS = {
     "sleep": "It sleeps at 'at/here'",
     "poll": "It asks again at 'at/here'",
@@ -54,6 +58,35 @@ SCENES: list[tuple[Scene, str, str]] = [
         f"Step 'at/here' failed and is tried again at {WHEN}.",
     ),
     (waiting("retry:", wake_at=AT), "waiting: retry", f"The run failed and is tried again at {WHEN}."),
+    (child("failed", "waiting"), "finished", f"It is over: failed at {WHEN}{UNTIL_RESUMED}{AGAIN}"),
+    (child("cancelled", "waiting"), "finished", f"It is over: cancelled at {WHEN}{UNTIL_RESUMED}{ON}"),
+    *((child(end, "failed"), "finished", f"It is over: {end} at {WHEN}{SEEN_SO}") for end in ("failed", "cancelled")),
+    *(
+        (child(end, "failed", ""), "finished", f"It is over: {end} at {WHEN}{REPLACED}")
+        for end in ("failed", "cancelled")
+    ),
+    (child("succeeded", "failed"), "finished", f"It is over: succeeded at {WHEN}."),
+    (
+        queued({}, **SUSPECT),
+        "queued: suspect",
+        "Its process died; it runs next alone in a process of its own.",
+    ),
+    (
+        queued(**SUSPECT),
+        "queued: no worker",
+        "No worker is alive; start one with manage.py durable_worker.",
+    ),
+    (queued({}, queue="vip", **SUSPECT), "queued: no worker", "No live worker serves the queue 'vip'."),
+    (
+        queued({}, {"queues": ["vip"], "is_isolated": True}, queue="vip", **SUSPECT),
+        "queued: no worker",
+        "No live worker serves the queue 'vip'.",
+    ),
+    (
+        queued({}, workflow="app.gone", **SUSPECT),
+        "queued: unknown workflow",
+        "No live worker of its queue knows 'app.gone'.",
+    ),
 ]
 
 

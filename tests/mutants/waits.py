@@ -168,8 +168,8 @@ ENDS = [
     Mutant(
         "resume-without-a-lock",
         "store/transitions.py",
-        "for run in locked(db, resumable) if",
-        "for run in resumable.using(db.alias) if",
+        "locked(db, Run.objects.filter(IS_RESUMABLE, pk__in=list(run_ids)))",
+        "list(Run.objects.using(db.alias).filter(IS_RESUMABLE, pk__in=list(run_ids)))",
         "Of two who resume a run both do, and the second takes it from the worker that has it by then.",
         (f"{MET}test_of_two_who_resume_one_run_one_does",),
         POSTGRES,

@@ -20,7 +20,8 @@ AWAITED = ("event:", "child:", "join:", "map:", "race:")
 
 
 def standing(d: Dialect) -> str:
-    """Rows of what, of which queue (of overdue which line, of blocked why), more about it, how many, since when.
+    """Rows of what, of which queue (of overdue which line, of blocked why, of failed which workflow), more about it,
+    how many, since when.
 
     ``queues`` is of how many queues at most each backlog is told. Of overdue and failed there are also rows of how many
     others were read to find them: where these and those are more than are counted, there may be more.
@@ -128,7 +129,14 @@ def _blocked() -> str:
 
 def _failed(d: Dialect) -> str:
     """Of the newest that failed those that did after ``since``, and the others: when they ended is in no index. A child
-    in whose place its parent has another by now needs nobody."""
-    counts = f"r.finished_at >= {d.typed('since', 'timestamptz')} AND (r.parent_id IS NULL OR r.parent_path <> '')"
-    some = _some(f"CASE WHEN {counts} THEN '' ELSE 'before' END AS ended", "r.status = 'failed'", "r.id DESC")
-    return f"SELECT 'failed', '', r.ended, count(*), NULL FROM {some} GROUP BY r.ended"
+    whose parent knows it, or has another in its place, needs nobody: it is the parent that can be resumed."""
+    # As ``IS_KNOWN_TO_PARENT`` says it, and for the same reason by no EXISTS.
+    entry = """
+        SELECT j.status FROM django_durable_journalentry j
+        WHERE j.run_id = r.parent_id AND j.path = r.parent_path AND j.kind = 'child'"""
+    known = f"r.parent_path = '' OR coalesce(({entry}), '') = 'failed'"
+    since = d.typed("since", "timestamptz")
+    counts = f"r.finished_at >= {since} AND (r.parent_id IS NULL OR NOT ({known}))"
+    ended = f"CASE WHEN {counts} THEN '' ELSE 'before' END AS ended"
+    some = _some(f"r.workflow, {ended}", "r.status = 'failed'", "r.id DESC")
+    return f"SELECT 'failed', r.workflow, r.ended, count(*), NULL FROM {some} GROUP BY r.workflow, r.ended"

@@ -12,7 +12,7 @@ from .standing import LIMITED
 
 OVERDUE, UNSERVED, MORE = "overdue", "unserved", "more"
 _LIMITED = f"""
-    SELECT r.id, r.queue FROM django_durable_run r WHERE {LIMITED} AND NOT r.suspect
+    SELECT r.id, r.queue FROM django_durable_run r WHERE {LIMITED}
     ORDER BY r.limit_key, r.priority DESC, r.queued_at"""
 
 
@@ -44,7 +44,7 @@ def _overdue(d: Dialect) -> str:
 
 
 def _unserved(d: Dialect) -> str:
-    where = f"{QUEUED} AND NOT r.suspect AND r.queue = q.name"
+    where = f"{QUEUED} AND r.queue = q.name"
     some = d.first_runs(where, "r.priority DESC, r.queued_at", locks=False)
     which = f"q.name IS NOT NULL AND {_is_asked_for(d, 'q.name')} AND NOT q.name {d.among('served')}"
     return _few(UNSERVED, f"ready AS q {some} WHERE {which}")
