@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -29,7 +28,7 @@ from .confirming import page
 from .fragments import ago, fragment
 from .holding import HOLD, button, line_of
 from .needs import needs_of
-from .permissions import may, may_look
+from .permissions import may, may_look, view_of
 from .tabs import address_of, runs_url
 from .troubles import lately, since_when
 from .workers import LABELS, names_of, state_of
@@ -54,30 +53,28 @@ def urls(model_admin: Any) -> list[URLPattern]:
         "fragment/": ("django_durable_overview_fragment", show_live),
         "charts/": ("django_durable_overview_charts", show_charts),
     }
-    return [
-        path(f"overview/{place}", model_admin.admin_site.admin_view(partial(view, model_admin)), name=name)
-        for place, (name, view) in views.items()
-    ]
+    return [path(f"overview/{place}", view_of(model_admin, view), name=name) for place, (name, view) in views.items()]
 
 
 def show(model_admin: Any, request: HttpRequest) -> HttpResponse:
-    return _refused(request) or page(model_admin, request, f"{TEMPLATES}/page.html", _("Overview"), {"tab": "overview"})
+    template = f"{TEMPLATES}/page.html"
+    return _refused(model_admin, request) or page(model_admin, request, template, _("Overview"), {"tab": "overview"})
 
 
 def show_live(model_admin: Any, request: HttpRequest) -> HttpResponse:
     """What changes from one second to the next."""
     request.current_app = model_admin.admin_site.name
-    return _refused(request) or fragment(request, f"{TEMPLATES}/live.html", live_context(request))
+    return _refused(model_admin, request) or fragment(request, f"{TEMPLATES}/live.html", live_context(request))
 
 
 def show_charts(model_admin: Any, request: HttpRequest) -> HttpResponse:
-    return _refused(request) or fragment(request, f"{TEMPLATES}/charts.html", charts_context())
+    return _refused(model_admin, request) or fragment(request, f"{TEMPLATES}/charts.html", charts_context())
 
 
-def _refused(request: HttpRequest) -> HttpResponse | None:
+def _refused(model_admin: Any, request: HttpRequest) -> HttpResponse | None:
     if request.method not in ("GET", "HEAD"):
         return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not may_look(request, "run"):
+    if not model_admin.has_view_permission(request):
         raise PermissionDenied
     return None
 
@@ -130,10 +127,10 @@ def live_context(request: HttpRequest) -> dict[str, Any]:
     held = {hold.name: hold for hold in found if hold.kind == Hold.QUEUE}
     stands = standing(failed_since=since_when(failed), held=held_by(found))
     heard, last = heard_of_since(stands.now - SILENT_SHOWN)
-    alive = [worker for worker in heard if state_of(worker, stands.now) == "alive"]
+    alive = [worker for worker in heard if not worker.is_isolated and state_of(worker, stands.now) == "alive"]
     served = {str(queue) for worker in alive for queue in worker.queues}
     # Where nobody is alive at all one sentence says so, and not one for each queue.
-    unserved = {name: queue.ready for name, queue in stands.queues.items() if alive and name not in served}
+    unserved = {name: queue.startable for name, queue in stands.queues.items() if alive and name not in served}
     recent = by_queue(RECENT)
     names = {*stands.queues, *served, *recent, *held, *(each.options.queue for each in workflows().values())}
     return {
@@ -173,7 +170,7 @@ def _in_sight(
 
     def place(name: str) -> tuple[bool, bool, bool, str]:
         queue = stands.of(name)
-        is_failing, is_ready = recent.get(name, Counts()).failed > 0, bool(queue.ready + queue.suspect)
+        is_failing, is_ready = recent.get(name, Counts()).failed > 0, bool(queue.startable)
         return name not in held, not is_failing, not is_ready, name
 
     return sorted(sorted(names, key=place)[:QUEUES_SHOWN])
@@ -193,11 +190,10 @@ def _queue_row(
         # Without a worker there is no harm in it while there is nothing to do.
         "pills": [
             *([cells.pill("held", pgettext("queue", "held"))] if hold else []),
-            *([] if is_served else [cells.pill("unserved" if queue.ready else "idle", _("no worker"))]),
+            *([] if is_served else [cells.pill("unserved" if queue.startable else "idle", _("no worker"))]),
         ],
         "button": button(request, Hold.QUEUE, name, is_held=hold is not None, back="overview"),
-        # With suspects, which the list has too: they wait for a process of their own.
-        "ready": linked(queue.ready + queue.suspect, Status.QUEUED),
+        "ready": linked(queue.startable, Status.QUEUED),
         "oldest": ago(queue.oldest, stands.now) if queue.oldest else "",
         "running": linked(queue.running, Status.RUNNING),
         "waiting": linked(queue.waiting, Status.WAITING),

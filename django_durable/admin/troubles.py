@@ -20,11 +20,11 @@ from ..conf import durable_settings
 from ..core import clock
 from ..core.journal.states import BlockReason, Status
 from ..models import Run, Worker
-from ..models.run import IS_REPLACED
 from ..store.clock import DatabaseNow
 from ..store.database import Database
 from ..store.holding import NOTHING, Held, read_held
 from ..store.sql import troubles as sql
+from ..store.transitions import IS_KNOWN_TO_PARENT
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -85,7 +85,7 @@ def moment(kinds: Collection[str], most: int = 0, queue: str = "") -> Moment:
 
 def _served(db: Database) -> frozenset[str]:
     said = DatabaseNow(MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
-    alive = Worker.objects.using(db.alias).filter(stopped_at=None, heartbeat_at__gte=said)
+    alive = Worker.objects.using(db.alias).filter(stopped_at=None, heartbeat_at__gte=said, is_isolated=False)
     return frozenset(str(name) for queues in alive.values_list("queues", flat=True)[:LIMIT_MOST] for name in queues)
 
 
@@ -93,8 +93,8 @@ def _served(db: Database) -> frozenset[str]:
 
 
 def failed_lately(kind: str) -> Q:
-    """But for children in whose place there is another by now: these need nobody."""
-    return Q(status=Status.FAILED, finished_at__gte=since_when(kind)) & ~IS_REPLACED
+    """But for children whose parent knows it or has another in their place: these need nobody, their parent may."""
+    return Q(status=Status.FAILED, finished_at__gte=since_when(kind)) & ~IS_KNOWN_TO_PARENT
 
 
 def since_when(kind: str) -> datetime:
@@ -111,7 +111,7 @@ def lately() -> str:
 def meets(kind: str, at: Moment) -> Q:
     """Of the other kinds."""
     if kind == UNSERVED:
-        ready = Q(status=Status.QUEUED, suspect=False)
+        ready = Q(status=Status.QUEUED)
         return ready & ~Q(queue__in=at.served) if at.served else ready
     if kind == OVERDUE:
         due = at.now - timedelta(seconds=DUE_GRACE)

@@ -143,18 +143,23 @@ def _entries(journal: QuerySet[JournalEntry]) -> list[dict[str, Any]]:
 
 @dataclass(slots=True, frozen=True)
 class QueueDepth:
-    """How many runs of a queue could start now, and since when the one that waits longest could."""
+    """How many runs of a queue could start now, how many suspects wait there for a process of their own, and since when
+    the one that waits longest does."""
 
     queue: str
     ready: int
+    suspects: int
     oldest: datetime
 
 
 def queue_depths() -> list[QueueDepth]:
-    """The queues with something to do: what is queued, suspects aside."""
-    ready = _runs().filter(IS_QUEUED, suspect=False).order_by()
-    rows = ready.values("queue").annotate(ready=Count("pk"), oldest=Min("queued_at")).order_by("queue")
-    return [QueueDepth(row["queue"], row["ready"], row["oldest"]) for row in rows]
+    """The queues with something to do."""
+    suspects = Count("pk", filter=Q(suspect=True))
+    rows = _runs().filter(IS_QUEUED).order_by().values("queue").annotate(count=Count("pk"), suspects=suspects)
+    return [
+        QueueDepth(row["queue"], row["count"] - row["suspects"], row["suspects"], row["oldest"])
+        for row in rows.annotate(oldest=Min("queued_at")).order_by("queue")
+    ]
 
 
 def silent_since(now: datetime) -> datetime:

@@ -25,13 +25,11 @@ def queued(run: Run) -> Why:
     """What stands between a queued run and a worker: a hold, the lack of one, a limit, or only its turn."""
     if (hold := hold_of(run)) is not None:
         return _held(hold)
-    if run.suspect:
-        return because("queued: suspect", _("Its process died; it runs next alone in a process of its own."))
     settings = durable_settings()
     since = clock.utcnow().timestamp() - 3 * settings.HEARTBEAT_SECONDS
     alive = [
         worker
-        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None)
+        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None, is_isolated=False)
         if worker.heartbeat_at.timestamp() >= since
     ]
     if not alive:
@@ -41,6 +39,8 @@ def queued(run: Run) -> Why:
     if not any(run.queue in worker.queues and run.workflow in worker.workflows for worker in alive):
         text = _("No live worker of its queue knows %(workflow)r.")
         return because("queued: unknown workflow", text, workflow=run.workflow)
+    if run.suspect:
+        return because("queued: suspect", _("Its process died; it runs next alone in a process of its own."))
     return (
         _at_its_limit(run)
         or _at_its_rate(run)

@@ -28,11 +28,10 @@ def _short_lease(settings: Any) -> Iterator[None]:
     yield
 
 
-def a_worker(*queues: str, heartbeat: timedelta = timedelta(0)) -> Worker:
+def a_worker(*queues: str, heartbeat: timedelta = timedelta(0), **columns: Any) -> Worker:
     now = timezone.now()
-    return Worker.objects.create(
-        id=uuid4(), host="h", pid=1, concurrency=4, queues=queues, started_at=now, heartbeat_at=now - heartbeat
-    )
+    seen = {"started_at": now, "heartbeat_at": now - heartbeat}
+    return Worker.objects.create(id=uuid4(), host="h", pid=1, concurrency=4, queues=queues, **seen, **columns)
 
 
 def test_all_is_well(call: Call, backend: str) -> None:
@@ -73,6 +72,20 @@ def test_a_queue_that_nobody_serves(call: Call) -> None:
     doubling.using(queue="vip").enqueue(1)
     [problem] = problems(call)
     assert problem.startswith("No live worker serves the queue 'vip', where 1 run could start.")
+
+
+def test_a_suspect_that_nobody_serves(call: Call) -> None:
+    """What there is of processes for suspects a worker has started."""
+    a_run(status="queued", queue="vip", suspect=True)
+    isolated = a_worker("vip", is_isolated=True)
+    [problem] = problems(call)
+    assert problem.startswith("No live worker serves the queue 'vip', where 1 run could start.")
+    data = call("durable_doctor", "--json").data
+    assert [(queue["ready"], queue["suspects"]) for queue in data["runs"]["queues"]] == [(0, 1)]
+    assert [one["id"] for one in data["runs"]["workers"]] == [str(isolated.pk)]
+    assert "No worker is alive." in data["notes"]
+    a_worker("vip")
+    assert problems(call) == []
 
 
 @pytest.mark.behaviour("RUN-18a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,23 +29,25 @@ def examine_runs(section: Section) -> None:
         "suspects": listing.suspects(),
         "blocked": listing.blocked(),
     }
-    _judge_queues(section, {queue for worker in workers for queue in worker.queues})
+    _judge_queues(section, [worker for worker in workers if not worker.is_isolated])
     _judge_runs(section)
 
 
-def _judge_queues(section: Section, served: set[str]) -> None:
+def _judge_queues(section: Section, workers: Sequence[Worker]) -> None:
+    served = {queue for worker in workers for queue in worker.queues}
     for queue in section.facts["queues"]:
         if queue["queue"] not in served:
+            startable = plural(queue["ready"] + queue["suspects"], "run")
             section.problems.append(
-                f"No live worker serves the queue {queue['queue']!r}, where {plural(queue['ready'], 'run')} could "
-                f"start. Start one with manage.py durable_worker --queues {queue['queue']}."
+                f"No live worker serves the queue {queue['queue']!r}, where {startable} could start. "
+                f"Start one with manage.py durable_worker --queues {queue['queue']}."
             )
     for hold in section.facts["held"]:
         section.notes.append(
             f"The {hold['kind']} {hold['name']!r} is held since {hold['since']}, by {hold['actor'] or 'nobody named'}"
             f"{': ' + hold['reason'] if hold['reason'] else ''}. manage.py durable_release {hold['kind']} ends that."
         )
-    if not section.facts["workers"]:
+    if not workers:
         section.notes.append("No worker is alive.")
 
 
@@ -87,6 +90,7 @@ def _queue(depth: listing.QueueDepth, now: datetime) -> dict[str, Any]:
     return {
         "queue": depth.queue,
         "ready": depth.ready,
+        "suspects": depth.suspects,
         "oldest_s": _age(depth.oldest, now),
         "in_redis": _length(depth.queue),
     }
