@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,15 +19,13 @@ from ..models import JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
 from . import cells
 from .payloads import seen, shown_error
+from .text import visible
 
 LONG = 500
 """Entries of a journal that is not looked through for a line of a list."""
 STEP_SHOWN, HOST_SHOWN, ERROR_SHOWN = 40, 40, 60
 ERROR_READ = 8_192
 """Characters of an error, most of which are its traceback. Of a longer one its run's page tells."""
-OURS = "django_durable.exceptions."
-WRAPPED = re.compile(r"(?:Step .*? failed after \d+ attempts?|Child .*? \([0-9a-f-]{36}\) \w+): (.+)", re.DOTALL)
-"""What StepFailed and ChildFailed say: the step stands beside it, and there is room for what was raised in it only."""
 OVER = frozenset({EntryStatus.SUCCEEDED, EntryStatus.FAILED, EntryStatus.ABANDONED})
 
 
@@ -58,7 +55,7 @@ def extras_of(runs: Sequence[Run]) -> dict[UUID, Extras]:
             case "error":
                 extras[run_id].error = _error(by_id[run_id], text)
             case "worker" if text:
-                extras[run_id].worker = cells.name(text, HOST_SHOWN)
+                extras[run_id].worker = _named(text)
     for one in extras.values():
         one.tags.sort()
     return extras
@@ -112,15 +109,17 @@ def _error(run: Run, text: str) -> str:
     error = shown_error(run, Excerpt(text[:ERROR_READ], len(text)))
     if error is None or not error.type:
         return ""
-    wrapped = WRAPPED.match(error.message) if error.type.startswith(OURS) else None
-    said = wrapped[1] if wrapped else ": ".join(part for part in (error.type, error.message) if part)
-    raised, colon, message = said.partition(": ")
-    return cells.name(raised.rpartition(".")[2] + colon + message, ERROR_SHOWN)
+    return cells.name(": ".join(part for part in (error.cause, error.reason) if part), ERROR_SHOWN)
 
 
 def _holder() -> Subquery:
     workers = Worker.objects.filter(pk=OuterRef("leased_by"))
     return Subquery(workers.annotate(text=Concat("host", Value(":"), Cast("pid", CharField()))).values("text")[:1])
+
+
+def _named(worker: str) -> str:
+    """Whole in its title: how much of it is seen is for the column to say."""
+    return format_html('<span title="{}">{}</span>', visible(worker), cells.name(worker, HOST_SHOWN))
 
 
 def _latest(text: str) -> str:
@@ -142,4 +141,4 @@ def _awaited(run: Run) -> str:
 
 def _unknown(run: Run) -> str:
     """A worker that has told nothing of itself by its id."""
-    return cells.short_id(run.leased_by) if run.leased_by else ""
+    return _named(cells.short_id(run.leased_by)) if run.leased_by else ""

@@ -20,6 +20,7 @@ from ..models import Run
 from ..models.run import IS_AWAITED
 from ..store.database import Database
 from ..store.looking import Fitting, Look, fitting, has_more
+from ..store.transitions import IS_KNOWN_TO_PARENT
 from . import search, troubles
 from .troubles import FAILED_LATELY, LAPSED, OVERDUE, STILL, UNSERVED, Moment
 
@@ -104,12 +105,12 @@ class Chosen:
             since=ids.get("created"),
             upto=ids.get("until"),
             is_older="until" in ids,
-            term=term.strip(),
+            term=term if term.strip() else "",
             is_nothing=None in ids.values()
             or (bool(status) and not is_attention and status not in set(Status))
             or (bool(trouble) and trouble not in troubles.LABELS)
             or (bool(reason) and reason not in set(BlockReason))
-            or not all(map(_may_be_a_name, (workflow, queue, term))),
+            or not all(map(_may_be_a_name, (workflow, queue, term.strip()))),
         )
 
     @property
@@ -236,7 +237,9 @@ def _kinds(kinds: Sequence[str], at: Moment | None) -> list[str]:
 def _any_of(kinds: Sequence[str], at: Moment | None) -> Q:
     found = Q()
     for kind in _kinds(kinds, at):
-        if kind in set(Status):
+        if kind == Status.FAILED:
+            found |= Q(status=kind) & ~IS_KNOWN_TO_PARENT
+        elif kind in set(Status):
             found |= Q(status=kind)
         else:
             found |= troubles.meets(kind, at) if at else troubles.failed_lately(kind)

@@ -22,7 +22,7 @@ from . import cells
 from .confirming import page
 from .errors import told
 from .forms import ReasonForm
-from .permissions import may, may_look
+from .permissions import may
 from .tabs import address_of
 from .text import cut, visible
 from .verbs import write_down
@@ -82,7 +82,7 @@ def _turn(verb: str, model_admin: Any, request: HttpRequest) -> HttpResponse:
     request.current_app = model_admin.admin_site.name
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    if not may_look(request, "run") or not may(request, HOLD):
+    if not model_admin.has_view_permission(request) or not may(request, HOLD):
         raise PermissionDenied
     kind, name = request.POST.get("kind", ""), request.POST.get("name", "")
     # A name that is stored nowhere holds nothing, and the database may not even be able to compare it.

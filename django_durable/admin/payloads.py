@@ -5,6 +5,7 @@ Every page gets its values from these functions, which show what ``DURABLE["REDA
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pprint import pformat
@@ -38,6 +39,9 @@ OURS = (UNKNOWN, ANOTHER, "InvalidSchedule: Schedule ", "UnknownWorkflow: No wor
 """How a schedule's problem begins that quotes names and expressions, and no value."""
 ABOUT_VALUES = (InvalidInput, InvalidName, PayloadError, PayloadUndecodable)
 """The engine's own errors that may quote one."""
+RAISED_BY_US = "django_durable.exceptions."
+WRAPPED = re.compile(r"(?:Step .*? failed after \d+ attempts?|Child .*? \([0-9a-f-]{36}\) \w+): (.+)", re.DOTALL)
+"""What StepFailed and ChildFailed say."""
 PRETTY_MOST = 100_000
 """Characters of a stored value that is set out in lines; that of a larger one takes seconds."""
 
@@ -64,18 +68,24 @@ class Shown:
 
 @dataclass(slots=True, frozen=True)
 class ShownError:
-    """What was raised. ``raw`` stands in for the other three where the stored text cannot be read."""
+    """What was raised. ``raw`` stands in for the rest where the stored text cannot be read.
+
+    ``cause`` is the class, and ``reason`` the message, of what was raised first: where it is told of a step or a child
+    that failed, that stands beside it, and in a row of a table there is no room for both.
+    """
 
     type: str = ""
     message: str = ""
     traceback: str = ""
     raw: Shown | None = None
     more: str = ""
+    cause: str = ""
+    reason: str = ""
 
     @property
     def beginning(self) -> str:
-        """As much of the message as a row of a table has room for."""
-        return cut(" ".join(self.message.split()), 2 * SHORT)
+        """As much of the reason as a row of a table has room for."""
+        return cut(" ".join(self.reason.split()), 2 * SHORT)
 
 
 def with_excerpt(rows: QuerySet[Any], column: str, most: int = EXCERPT) -> QuerySet[Any, Any]:
@@ -176,12 +186,21 @@ def shown_error(run: Run, excerpt: Excerpt | None, more: str = "", most: int = E
         return ShownError(raw=shown(run, "error", excerpt, more, most))
     parts = {key: visible(str(found.get(key) or "")) for key in ("type", "message", "traceback")}
     is_cut = len(parts["message"]) > most or len(parts["traceback"]) > most
+    cause, reason = _first(parts["type"], parts["message"])
     return ShownError(
         type=cut(parts["type"], 200),
         message=cut(parts["message"], most),
         traceback=cut_front(parts["traceback"], most),
         more=more if is_cut else "",
+        cause=cut(cause, 200),
+        reason=cut(reason, most),
     )
+
+
+def _first(raised: str, message: str) -> tuple[str, str]:
+    while raised.startswith(RAISED_BY_US) and (wrapped := WRAPPED.match(message)):
+        raised, _colon, message = wrapped[1].partition(": ")
+    return raised.rpartition(".")[2] or raised, message
 
 
 def shown_notes(run: Run, excerpt: Excerpt | None, more: str = "") -> list[tuple[str, Shown | None]]:

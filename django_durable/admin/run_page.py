@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet, Value
 from django.db.models.functions import Length
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.timezone import get_current_timezone_name
@@ -20,6 +20,7 @@ from ..core import clock
 from ..core.journal.states import LIVE, PayloadKind, Status, failure_kinds
 from ..models import IdempotencyKey, JournalEntry, Payload, Run, Tag, Worker
 from ..store.database import Database
+from ..store.transitions import IS_KNOWN_TO_PARENT, RESUMABLE
 from . import cells
 from .children import children_of
 from .claims import CLAIM, claims_as_text, claims_of
@@ -49,7 +50,7 @@ from .run_log import LINE, log_as_text, log_of
 from .starting import again_url
 from .tabs import address_of, runs_url
 from .text import cut, visible
-from .verbs import CANCEL, PAUSE, RERUN, RESUMABLE, RESUME
+from .verbs import CANCEL, PAUSE, RERUN, RESUME
 from .waterfall import Family, Sent, settled, waterfall_of
 from .whole_value import Addresses
 
@@ -75,7 +76,10 @@ def find(runs: QuerySet[Run], object_id: str) -> Run | None:
     warn = durable_settings().JOURNAL_WARN_ENTRIES
     entries = JournalEntry.objects.using(Database().alias).filter(run_id=OuterRef("pk")).order_by()
     # Whether there is one more than that: a journal is not counted to its end for a word about it.
-    runs = runs.select_related(ANCESTORS).annotate(has_long_journal=Exists(entries[warn : warn + 1]))
+    runs = runs.select_related(ANCESTORS).annotate(
+        has_long_journal=Exists(entries[warn : warn + 1]),
+        is_known_to_parent=ExpressionWrapper(IS_KNOWN_TO_PARENT, BooleanField()),
+    )
     try:
         return runs.filter(pk=UUID(object_id)).first()
     except ValueError:
@@ -248,7 +252,14 @@ def _fork_url(request: HttpRequest, run: Run) -> str:
 
 def _why(run: Run, worker: Worker | None, *, may_see: bool) -> str:
     is_long: bool = run.has_long_journal  # type: ignore[attr-defined]
-    return shown_why(run, why_held_by(run, worker, is_long=is_long), may_see=may_see)
+    found = why_held_by(run, worker, is_long=is_long, is_known_to_parent=_is_known_to_parent(run))
+    return shown_why(run, found, may_see=may_see)
+
+
+def _is_known_to_parent(run: Run) -> bool:
+    """As it was found."""
+    known: bool = run.is_known_to_parent  # type: ignore[attr-defined]
+    return known
 
 
 def _divergence(missed: Excerpt | None) -> str:
@@ -265,10 +276,11 @@ def _buttons(request: HttpRequest, run: Run) -> list[dict[str, Any]]:
     is_live = run.status in LIVE
     is_going_on = is_live and run.cancel_requested_at is None
     is_pausing = run.status == Status.RUNNING and run.pause_requested_at is not None
+    is_resumable = (is_pausing or run.status in RESUMABLE) and not _is_known_to_parent(run)
     offers = [
         ("event", _("Send an event"), "send_event", is_live),
         ("pause", PAUSE.label, PAUSE.permission, is_going_on and run.status not in RESUMABLE and not is_pausing),
-        ("resume", RESUME.label, RESUME.permission, is_pausing or (run.status in RESUMABLE and not run.is_replaced)),
+        ("resume", RESUME.label, RESUME.permission, is_resumable),
         ("rerun", RERUN.label, RERUN.permission, True),
         ("fork", _("Fork"), RERUN.permission, run.claims > 0),
         # One that is blocked although it was asked to stop is asked once more, and ends as it is.

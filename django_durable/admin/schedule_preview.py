@@ -57,7 +57,8 @@ def preview(model_admin: Any, request: HttpRequest) -> HttpResponse:
     """The fragment that a form shows while somebody types."""
     if request.method not in ("GET", "HEAD"):
         return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not (may(request, "add_schedule") or may(request, "change_schedule")):
+    may_type = may(request, "add_schedule") or may(request, "change_schedule")
+    if not model_admin.has_view_permission(request) or not may_type:
         raise PermissionDenied
     shown = preview_of(request.GET.get("expression", ""), request.GET.get("timezone", ""))
     return fragment(request, TEMPLATE, {"preview": shown})

@@ -3,7 +3,6 @@ code; the others are made, changed and removed here."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -20,7 +19,7 @@ from ..models import Schedule
 from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_removing, schedule_steering
 from .filters import ScheduleFilter
 from .payloads import shown_problem
-from .permissions import may, may_look
+from .permissions import may, may_look, view_of
 from .schedule_standing import Standing, pills, standing_of
 from .schedule_steering import disable_selected, enable_selected
 from .schedule_verbs import ADD, SWITCH
@@ -70,7 +69,7 @@ class ScheduleAdmin(SteeredAdmin):
         css = {"all": ["django_durable/schedule.css"]}
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(partial(schedule_preview.preview, self))
+        view = view_of(self, schedule_preview.preview)
         return [path("preview/", view, name="django_durable_schedule_preview"), *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from ..core.names import NAME_MAX
@@ -16,33 +16,53 @@ from ..store.sql import searches as sql
 
 
 def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
-    """The run with this id, or the runs with this idempotency key or tag."""
-    term = term.strip()
-    if not term:
+    """The run with this id, and the runs with this idempotency key or tag: these may look like an id."""
+    if not term.strip():
         return runs
-    if len(term) > NAME_MAX:
+    if len(term.strip()) > NAME_MAX:
         return runs.none()
-    try:
-        return runs.filter(pk=UUID(term))
-    except ValueError:
-        keyed = RawSQL(sql.keyed("%s"), [hash_of(term)])  # noqa: S611  (of constants of the package)
-        return runs.filter(Q(pk__in=keyed) | Q(pk__in=_with_tag(term)))
+    spellings = _spellings(term)
+    hashes = [hash_of(name) for name in spellings]
+    keyed = RawSQL(sql.keyed(*["%s"] * len(hashes)), hashes)  # noqa: S611  (of constants of the package)
+    return runs.filter(Q(pk__in=_with_id(term)) | Q(pk__in=keyed) | _has_tag(*spellings))
 
 
 def ways(runs: QuerySet[Any], term: str) -> list[QuerySet[Any]]:
-    """As ``find``, in parts that have no run in common and of which each is in one index."""
+    """As ``find``, in parts that have no run in common and of which each is in one index.
+
+    Last what there is at times only: a walk that goes on another time finds the others where they were.
+    """
+    spellings = _spellings(term)
+    few = {*_with_id(term), *_with_key(*spellings)}
+    parts = []
+    for number, name in enumerate(spellings):
+        tagged = runs.filter(pk__in=_tags(name).values_list("run_id")).exclude(pk__in=few)
+        parts.append(tagged.exclude(_has_tag(*spellings[:number])) if number else tagged)
+    return [*parts, runs.filter(pk__in=few)] if few else parts
+
+
+def _spellings(term: str) -> list[str]:
+    """What it may be the name of: spaces around it may be part of that, or have come along with it."""
+    return list(dict.fromkeys([term, term.strip()]))
+
+
+def _with_id(term: str) -> list[UUID]:
     try:
-        return [runs.filter(pk=UUID(term))]
+        return [UUID(term.strip())]
     except ValueError:
-        keyed = _with_key(term)
-        tagged = runs.filter(pk__in=_with_tag(term))
-        return [runs.filter(pk__in=keyed), tagged.exclude(pk__in=keyed)] if keyed else [tagged]
+        return []
 
 
-def _with_key(key: str) -> list[UUID]:
-    db = Database()
-    return [db.dialect.read_key(run_id) for (run_id,) in db.rows(sql.keyed("%(hash)s"), hash=hash_of(key))]
+def _with_key(*keys: str) -> list[UUID]:
+    db, hashes = Database(), {f"hash{number}": hash_of(key) for number, key in enumerate(keys)}
+    found = db.rows(sql.keyed(*(f"%({name})s" for name in hashes)), **hashes)
+    return [db.dialect.read_key(run_id) for (run_id,) in found]
 
 
-def _with_tag(name: str) -> QuerySet[Any, Any]:
-    return Tag.objects.using(Database().alias).filter(name=name).values_list("run_id")
+def _has_tag(*names: str) -> Q:
+    """Asked of each run: of a list that it is to be in, or not in, very many others may have to be read."""
+    return Q(Exists(_tags(*names).filter(run_id=OuterRef("pk"))))
+
+
+def _tags(*names: str) -> QuerySet[Tag]:
+    return Tag.objects.using(Database().alias).filter(name__in=names)

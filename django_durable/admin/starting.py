@@ -18,7 +18,7 @@ from ..client.starting import KeyRequest
 from ..client.starting import start as store
 from ..conf import durable_settings
 from ..core.kinds.sleeps import seconds_of
-from ..exceptions import InvalidInput, PayloadError
+from ..exceptions import IdempotencyConflict, InvalidInput, PayloadError
 from ..models import Run
 from ..store.auditing import Verb, audit
 from ..store.database import Database
@@ -28,7 +28,7 @@ from ..workflows.registry import declared, workflows
 from . import cells
 from .confirming import page
 from .errors import translated
-from .permissions import may, may_look
+from .permissions import may
 from .start_again import form_like
 from .start_form import StartForm
 from .steering import run_url
@@ -40,6 +40,10 @@ START, PAYLOADS = "start_run", "view_payload"
 """The permissions."""
 ERROR_SHOWN = 1_000
 FORM = "admin/django_durable/workflows/start.html"
+
+
+class Unseen(Exception):
+    """The run that is there already is none of those that this site shows to whoever asks."""
 
 
 def may_start(request: HttpRequest) -> bool:
@@ -66,13 +70,13 @@ def start(model_admin: Any, request: HttpRequest) -> HttpResponse:
     request.current_app = model_admin.admin_site.name
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
-    if not may_look(request, "run") or not may_start(request):
+    if not model_admin.has_view_permission(request) or not may_start(request):
         raise PermissionDenied
     workflow = declared().get(request.GET.get("workflow", ""))
     if workflow is None:
         raise Http404
     form, note = _form(model_admin, request, workflow)
-    if form.is_valid() and (started := _start(workflow, form, request)) is not None:
+    if form.is_valid() and (started := _start(model_admin, request, workflow, form)) is not None:
         run, is_new = started
         text = _("The run was started.") if is_new else _("No other run was started: this one was there already.")
         model_admin.message_user(request, text, messages.SUCCESS if is_new else messages.WARNING)
@@ -105,15 +109,15 @@ def _form(model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any]) 
     return form_like(workflow, run, link)
 
 
-def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) -> tuple[Run, bool] | None:
+def _start(
+    model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any], form: StartForm
+) -> tuple[Run, bool] | None:
     """The run, and whether there was none before that its key, or its workflow, gives in its place; None where the
-    workflow or the database refused it, and the form says why."""
+    workflow or the database refused it, or that one is not to be seen, and the form says why."""
     db, user = Database(), request.user
-    args, kwargs = form.given()
     try:
         with db.transaction():
-            new, run_id = _stored(workflow, StartOptions(**form.options()), args, kwargs)
-            is_new = run_id == new
+            run_id, is_new = _stored(model_admin, request, workflow, form)
             run: Run = Run.objects.using(db.alias).get(pk=run_id)
             reason = form.cleaned_data["reason"]
             verb, before = ("start", "") if is_new else ("found", run.status)
@@ -125,6 +129,8 @@ def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) 
             form.add_problem(_shown(problem))
     except PayloadError as error:
         form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {translated(error.reason)}"))
+    except Unseen:
+        form.add_error(None, _("A run that you cannot see is there already: no other was started."))
     except Error:
         raise
     except Exception as error:
@@ -135,16 +141,28 @@ def _start(workflow: Workflow[Any, Any], form: StartForm, request: HttpRequest) 
     return None
 
 
-def _stored(
-    workflow: Workflow[Any, Any], options: StartOptions, args: list[Any], kwargs: dict[str, Any]
-) -> tuple[UUID, UUID]:
-    """As ``enqueue``, which does not tell whether it has started one: the id that a new run would have, and its id."""
+def _stored(model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any], form: StartForm) -> tuple[UUID, bool]:
+    """As ``enqueue``, which does not tell whether it has started one. Raises Unseen besides."""
+    args, kwargs = form.given()
+    options = StartOptions(**form.options())
     run, key = workflow.new_run(options, tuple(args), kwargs), None
     if options.idempotency_key is not None:
         ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
         key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
-    [run_id] = store(workflow, [run], key)
-    return run.id, run_id
+    try:
+        [run_id] = store(workflow, [run], key)
+    except IdempotencyConflict as error:
+        # Its text has the id of whose the key is.
+        _must_see(model_admin, request, error.run_id)
+        raise
+    if run_id != run.id:
+        _must_see(model_admin, request, run_id)
+    return run_id, run_id == run.id
+
+
+def _must_see(model_admin: Any, request: HttpRequest, run_id: UUID) -> None:
+    if model_admin.find(request, str(run_id)) is None:
+        raise Unseen
 
 
 def _shown(text: str) -> str:

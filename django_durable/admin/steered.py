@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
@@ -14,6 +13,7 @@ from django.urls import URLPattern, path, reverse
 
 from .confirming import page
 from .look_only import LookOnlyAdmin
+from .permissions import view_of
 from .text import cut, visible
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class SteeredAdmin(LookOnlyAdmin):
 
     def _verb_url(self, name: str, view: Callable[..., HttpResponseBase]) -> URLPattern:
         model = self.opts.model_name
-        wrapped = self.admin_site.admin_view(partial(view, self))
-        return path(f"<{self.key}:{model}_id>/{name}/", wrapped, name=f"django_durable_{model}_{name}")
+        return path(f"<{self.key}:{model}_id>/{name}/", view_of(self, view), name=f"django_durable_{model}_{name}")
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

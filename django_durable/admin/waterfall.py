@@ -15,16 +15,17 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..core.flow.undoing import UNDO
 from ..core.journal.states import LIVE, EntryStatus, Kind
 from ..models import Run
 from . import cells
 from . import waterfall_words as words
 from .axis import Axis
-from .journal import THE_RUN, VALUE_EXCERPT, Listing, Try, Window
+from .journal import ENTRIES_NEAR, THE_RUN, VALUE_EXCERPT, Listing, Try, Window
 from .payloads import excerpt_of, shown, shown_error
 from .run_attempts import Part, is_between, made, parts_of
 from .text import visible
-from .timeline import Fold, Node, tree_of, walk
+from .timeline import SCOPES, Fold, Node, tree_of, walk
 from .waterfall_rows import Bar, Line, Mark, Rows
 from .whole_value import Addresses
 
@@ -50,6 +51,8 @@ class Waterfall:
     """Whether there is nothing to draw: no entry, and no more than one attempt of the run."""
     following: str = ""
     """The address of the entries that come next; empty: there are none."""
+    neighbours: str = ""
+    """Where one that is looked at alone is among those around it."""
 
 
 class Sent(NamedTuple):
@@ -92,27 +95,44 @@ def waterfall_of(
     may_fork: bool = False,
 ) -> Waterfall:
     """``entries`` are those of the ``window``, ``around`` the scopes in which they lie and that are outside of it."""
+    around = list(around)
     nodes = tree_of(run, entries.rows, around, now, family.children)
     is_cut = entries.is_cut
-    found = Waterfall(_axis_of(run, nodes, window, family, now, is_cut=is_cut), count=len(entries.rows))
+    found = Waterfall(_axis_of(run, nodes, around, window, family, now, is_cut=is_cut), count=len(entries.rows))
     found.is_empty = not entries.rows and not (window.is_all and run.attempt > 1)
     draw, rows = _Drawing(run, found.axis, family, addresses, now), Rows(may_fork)
     if window.is_all:
         found.rows.append(rows.write(draw.run_itself()))
     found.rows += [rows.write(line) for line in draw.lines(nodes, window.inside)]
     if is_cut:
-        found.following = _address(window, **{"from": entries.rows[-1]["seq"] + 1})
+        inside = {"in": window.inside} if window.inside else {}
+        found.following = _address({**inside, "from": entries.rows[-1]["seq"] + 1})
+    alone = next((row for row in entries.rows if row["path"] == window.inside and row["kind"] not in SCOPES), None)
+    if alone is not None:
+        found.neighbours = _address({"from": max(alone["seq"] - ENTRIES_NEAR // 2, 1), "near": 1})
     return found
 
 
-def _address(window: Window, **more: Any) -> str:
-    inside = {"in": window.inside} if window.inside else {}
-    return f"?{urlencode({**inside, **more})}#durable-timeline"
+def _address(query: Mapping[str, Any]) -> str:
+    return f"?{urlencode(query)}#durable-timeline"
 
 
-def _axis_of(run: Run, nodes: list[Node], window: Window, family: Family, now: datetime, *, is_cut: bool) -> Axis:
-    """From the first to the last of what is shown: what comes after the listed entries is not idle, but elsewhere."""
-    every = list(_every(nodes))
+def _axis_of(
+    run: Run,
+    nodes: list[Node],
+    around: Iterable[dict[str, Any]],
+    window: Window,
+    family: Family,
+    now: datetime,
+    *,
+    is_cut: bool,
+) -> Axis:
+    """From the first to the last of what is shown: what comes after the listed entries is not idle, but elsewhere.
+
+    The scopes ``around`` a part are wider than that, and what it did may be undone long after.
+    """
+    outside = {window.inside + UNDO, *(row["path"] for row in around)}
+    every = [node for node in _every(nodes) if node.path not in outside]
     starts = [node.start for node in every if node.start]
     ends = [end for node in every for end in (node.end, _planned(run, node)) if end]
     if window.is_all:
@@ -172,8 +192,7 @@ class _Drawing:
         run, over = self.run, self.run.finished_at or self.now
         bars = self._bars("wait", run.created_at, run.started_at or over)
         for part in self.family.parts_of(run, self.now):
-            # What was done and waited for after the listed entries is elsewhere.
-            bars += self._bars(*part) if part.what == "scope" or part.start <= self.axis.end else []
+            bars += self._bars(*part)
         events = [sent for sent in self.family.events if sent.at <= self.axis.end]
         marks = [Mark(self.axis.at(sent.at), words.sent(sent.name, sent.at)) for sent in events]
         return Line(
@@ -182,6 +201,7 @@ class _Drawing:
             bars,
             marks,
             attempts=made(run),
+            tries=words.tries(self.family.attempts.get(THE_RUN, ())),
             started=cells.moment(run.created_at),
             duration=cells.duration(run.created_at, over),
             waits=words.until(run.wake_at) if run.wake_at and is_between(run) else "",
@@ -198,10 +218,8 @@ class _Drawing:
             started=words.clock(node.start, self.axis.start),
             duration=cells.duration(node.start, node.end),
         )
-        if node.children or (node.entry and node.is_scope):
-            line.closer = f"?{urlencode({'in': node.path})}#durable-timeline"
-        elif node.entry:
-            line.closer = f"?{urlencode({'from': node.entry['seq'], 'near': 1})}#durable-timeline"
+        if node.children or node.entry:
+            line.closer = _address({"in": node.path})
         if node.is_winner:
             line.state = cells.pill("succeeded", _("winner"))
         if node.entry:
@@ -210,6 +228,7 @@ class _Drawing:
 
     def _tell(self, line: Line, row: Mapping[str, Any]) -> None:
         line.seq, line.kind, line.attempts = row["seq"], words.kind(row), row["attempts"]
+        line.tries = words.tries(self.family.attempts.get(row["path"], ()))
         line.state = cells.pill(row["status"], words.LABELS.get(row["status"], row["status"]))
         if (child := self.family.children.get(row["path"])) is not None:
             line.child_url = self.addresses.of_run(child["pk"])
@@ -239,7 +258,7 @@ class _Drawing:
             self._bars("scope", start, end),
             started=words.clock(start, self.axis.start),
             duration=cells.duration(start, end),
-            closer=f"?{urlencode({'in': fold.scope})}#durable-timeline",
+            closer=_address({"in": fold.scope}),
         )
 
     # --- bars ----------------------------------------------------------------------------------
@@ -271,7 +290,8 @@ class _Drawing:
         return bars
 
     def _bars(self, what: str, start: datetime | None, end: datetime | None) -> list[Bar]:
-        if start is None or end is None:
+        # What was done before or after all that is looked at is elsewhere.
+        if start is None or end is None or start > self.axis.end or end < self.axis.start:
             return []
         x, until = self.axis.at(start), self.axis.at(end)
         width = max(until - x, BAR_LEAST)

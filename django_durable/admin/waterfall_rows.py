@@ -48,6 +48,8 @@ class Line:
     kind: str = ""
     state: str = ""
     attempts: int = 0
+    tries: str = ""
+    """In words what the bars show of the attempts that were made again."""
     started: str = ""
     duration: str = ""
     waits: str = ""
@@ -70,7 +72,7 @@ class Rows:
     def write(self, line: Line) -> SafeString:
         return format_html(
             '<tr{}><th scope="row" class="durable-in-{}">{}{} <span class="durable-quiet">{}</span></th>'
-            '<td class="durable-times">{}</td><td>{}{}{}</td><td class="durable-time">{}</td>'
+            '<td class="durable-times">{}</td><td>{}{}{}{}</td><td class="durable-time">{}</td>'
             '<td class="durable-time">{}</td><td class="durable-result">{}{}{}{}{}</td></tr>\n',
             "" if line.seq is None else format_html(' id="entry-{}"', line.seq),
             line.depth,
@@ -80,6 +82,7 @@ class Rows:
             _track(line.bars, line.marks),
             line.state,
             _aside(_attempts(line.attempts)) if line.attempts > 1 else "",
+            format_html('<span class="durable-unseen">: {}</span>', line.tries) if line.tries else "",
             _aside(line.waits) if line.waits else "",
             line.started,
             line.duration,
@@ -114,10 +117,11 @@ class Rows:
         more = self._more_link(error.more) if error.more else ""
         return format_html(
             '<details id="error-{}"><summary><strong class="durable-error-type">{}</strong>: {}</summary>'
-            '<p class="durable-raised">{}</p><pre class="durable-value">{}</pre>{}</details> ',
+            '<p class="durable-raised">{}: {}</p><pre class="durable-value">{}</pre>{}</details> ',
             seq,
-            error.type,
+            error.cause,
             error.beginning,
+            error.type,
             error.message,
             error.traceback,
             more,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ..core.flow.undoing import UNDO
 from ..core.journal.states import EntryStatus, Kind
 from ..core.names import ON_FAILURE
 from . import cells
+from .journal import Try
 from .text import visible
 from .timeline import Node
 
@@ -41,6 +42,8 @@ KINDS = {
     Kind.GATE: pgettext_lazy("entry", "gate"),
 }
 
+TRIES_TOLD = 12
+"""Attempts that a row tells of in words: the last of them."""
 UNDECIDED = frozenset({Kind.JOIN, Kind.RACE, Kind.POLL})
 
 _COUNT = re.compile('"count": ?([0-9]{1,9})[,}]')
@@ -110,6 +113,19 @@ def waits(row: Mapping[str, Any]) -> str:
     if row["wake_at"]:
         parts.append(until(row["wake_at"]))
     return format_html_join(" ", "{}", ((part,) for part in parts))
+
+
+def tries(made: Sequence[Try]) -> str:
+    """The attempts that were made again, and the waits between them, for who does not see the bars."""
+    told = [_try(one) for one in made[-TRIES_TOLD:]]
+    return "; ".join(told if len(made) <= TRIES_TOLD else ["…", *told])
+
+
+def _try(one: Try) -> str:
+    took, wait = cells.duration(one.start, one.end), cells.length(one.wait)
+    if not one.wait:
+        return gettext("failed after %(took)s, the next one due at once") % {"took": took}
+    return gettext("failed after %(took)s, the next one due %(wait)s later") % {"took": took, "wait": wait}
 
 
 def until(wake_at: datetime) -> SafeString:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -37,7 +36,7 @@ from .axis import spelled
 from .confirming import page
 from .hold_history import held_lately
 from .holding import button
-from .permissions import may_look
+from .permissions import view_of
 from .tabs import runs_url
 from .text import cut, visible
 from .troubles import DAY as LAST_DAY
@@ -58,16 +57,13 @@ def urls(model_admin: Any) -> list[URLPattern]:
         "release/": ("django_durable_workflows_release", holding.release),
         "start/": ("django_durable_workflows_start", starting.start),
     }
-    return [
-        path(f"workflows/{place}", model_admin.admin_site.admin_view(partial(view, model_admin)), name=name)
-        for place, (name, view) in views.items()
-    ]
+    return [path(f"workflows/{place}", view_of(model_admin, view), name=name) for place, (name, view) in views.items()]
 
 
 def show(model_admin: Any, request: HttpRequest) -> HttpResponse:
     if request.method not in ("GET", "HEAD"):
         return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not may_look(request, "run"):
+    if not model_admin.has_view_permission(request):
         raise PermissionDenied
     request.current_app = model_admin.admin_site.name
     return page(model_admin, request, PAGE, _("Workflows"), {"tab": "workflows", **_context(request)})

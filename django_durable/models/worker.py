@@ -14,6 +14,7 @@ class Worker(models.Model):
     workflows = models.JSONField(default=list)
     concurrency = models.IntegerField()
     is_isolated = models.BooleanField(default=False)
+    """It takes nothing but suspects, and there is one only where a worker has found some: alone it serves no queue."""
     version = models.CharField(max_length=64, blank=True, default="")
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()

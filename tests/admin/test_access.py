@@ -99,7 +99,7 @@ MATRIX = {
     "schedule_changelist": of_django(SCHEDULE),
     "schedule_change": reads(SCHEDULE),
     "schedule_history": of_django(SCHEDULE),
-    "schedule_preview": reads(one("add_schedule", "change_schedule")),
+    "schedule_preview": reads(SCHEDULE, one("add_schedule", "change_schedule")),
     "schedule_add": Rule((SCHEDULE, one("add_schedule")), does=True),
     "schedule_edit": steers(one("change_schedule")),
     "schedule_remove": steers(one("change_schedule")),

@@ -6,7 +6,7 @@ Each is asked for by what finds it on Django's own site beside it: by its addres
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,7 @@ from django_durable.store.keys import hash_of
 from tests.admin.every import Rows, addresses, answer, make_rows, question
 from tests.admin.test_access import state, undone
 from tests.admin.test_run_list import make_troubles
+from tests.admin.test_start_by_hand import fields_of, order, single
 from tests.admin.world import make_run, make_schedule
 
 HIDDEN = "confidential"
@@ -239,6 +240,39 @@ def state_of(runs: Iterable[Run]) -> dict[str, list[Any]]:
         "audit": list(Audit.objects.filter(run_id__in=ids).values_list()),
         "history": list(LogEntry.objects.filter(object_id__in=map(str, ids)).values_list()),
     }
+
+
+# --- starts ------------------------------------------------------------------------------------
+
+
+def send(client: Client, site: str, workflow: str, **given: str) -> Any:
+    url = f"{site}{RUNS}workflows/start/?workflow={workflow}"
+    return client.post(url, {**fields_of(content(client.get(url))), **given})
+
+
+UNSEEN = "A run that you cannot see is there already: no other was started."
+
+
+@pytest.mark.parametrize(
+    ("start", "given"),
+    [
+        (lambda: order.using(idempotency_key="k").enqueue(1), {"idempotency_key": "k", "input:order_id": "1"}),
+        (lambda: order.using(idempotency_key="k").enqueue(1), {"idempotency_key": "k", "input:order_id": "2"}),
+        (lambda: single.enqueue(1), {"input:which": "1"}),
+    ],
+    ids=["key", "key of another input", "singleton"],
+)
+def test_a_start_does_not_find_them(boss: Client, start: Callable[[], Any], given: dict[str, str]) -> None:
+    run = Run.objects.get(pk=start().id)
+    with undone():
+        assert UNSEEN not in content(send(boss, NARROW, run.workflow, **given))
+    hide(run)
+    before = state()
+    page = content(send(boss, NARROW, run.workflow, **given))
+    assert UNSEEN in page and str(run.pk) not in page
+    assert state() == before
+    with undone():
+        assert UNSEEN not in content(send(boss, WIDE, run.workflow, **given))
 
 
 # --- schedules -------------------------------------------------------------------------------

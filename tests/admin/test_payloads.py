@@ -57,6 +57,38 @@ def make_told_run(told: str) -> Run:
     return run
 
 
+# --- errors in rows ---------------------------------------------------------------------------
+
+
+STEP_OF_A_CHILD = "Step 'store' failed after 1 attempt: shop.NoWeight: row 7 has no weight"
+CHILD_OF_A_CHILD = (
+    "Child 'row' (01a20327-b8d9-749e-87c9-4406a1db7a50) failed: django_durable.exceptions.StepFailed: "
+) + STEP_OF_A_CHILD
+
+
+@pytest.mark.parametrize(
+    ("raised", "message", "summary"),
+    [
+        ("django_durable.exceptions.StepFailed", STEP_OF_A_CHILD, ("NoWeight", "row 7 has no weight")),
+        ("django_durable.exceptions.ChildFailed", CHILD_OF_A_CHILD, ("NoWeight", "row 7 has no weight")),
+        ("shop.Refused", STEP_OF_A_CHILD, ("Refused", STEP_OF_A_CHILD[:64] + "…")),
+        ("shop.Refused", "", ("Refused", "")),
+        ("django_durable.exceptions.StepFailed", "not as it says it", ("StepFailed", "not as it says it")),
+    ],
+)
+def test_a_row_tells_of_a_child_what_was_raised_first(
+    boss: Client, raised: str, message: str, summary: tuple[str, str]
+) -> None:
+    """And all of it to whoever opens that."""
+    run = make_run("failed")
+    error = encode(["failed", {"type": raised, "message": message, "traceback": "t"}])
+    make_entry(run, "row[7]", kind="child", status="failed", error=error)
+    page = boss.get(run_url(run)).content.decode()
+    told = '<summary><strong class="durable-error-type">{}</strong>: {}</summary>'.format(*map(escape, summary))
+    assert told in page
+    assert f'<p class="durable-raised">{raised}: {escape(message)}</p>' in page
+
+
 # --- whole values ----------------------------------------------------------------------------
 
 
@@ -107,7 +139,7 @@ def test_what_fits_is_shown_whole_and_leads_nowhere(boss: Client) -> None:
     page = boss.get(run_url(run)).content.decode()
     for text in ("i" * 2_046, "o" * 2_046, "n" * 2_046, "s" * 298):
         assert f"&#x27;{text}&#x27;</pre>" in page
-    assert f'<p class="durable-raised">{"m" * 300}</p>' in page
+    assert f'<p class="durable-raised">E: {"m" * 300}</p>' in page
     assert "Show all of it" not in page
 
 
@@ -116,7 +148,8 @@ def test_what_a_step_raised_is_cut_in_its_row(boss: Client) -> None:
     raised = {"type": "shop.Refused", "message": "m" * 9_000, "traceback": "t" * 9_000}
     make_entry(run, "charge", error=encode(raised))
     page = boss.get(run_url(run)).content.decode()
-    assert f'<p class="durable-raised">{"m" * 300}…</p><pre class="durable-value">…{"t" * 300}</pre>' in page
+    assert f'<p class="durable-raised">shop.Refused: {"m" * 300}…</p>' in page
+    assert f'<pre class="durable-value">…{"t" * 300}</pre>' in page
     assert f'<a href="{value_url(run, "?of=failure&amp;path=charge")}">Show all of it</a>' in page
 
 

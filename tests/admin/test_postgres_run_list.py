@@ -122,6 +122,21 @@ def test_a_key_is_looked_for_by_its_index(boss: Client) -> None:
     assert list(boss.get(list_url("?q=1234")).context["cl"].result_list) == [run]
 
 
+SEARCHES = {
+    "?q=blue": 1,
+    "?q=+blue+": 2,
+    "?q=nobody": 0,
+    "?q=+nobody+": 0,
+    "?q=c0ffee00-0000-4000-8000-000000000000": 0,
+}
+
+
+@pytest.mark.parametrize("query", SEARCHES)
+def test_what_is_searched_is_looked_for_by_its_indexes(boss: Client, query: str) -> None:
+    for sql in asked(boss, query):
+        assert sum(rows_read(plan_of(sql))) <= SEARCHES[query] * (LOOKED_AT + 1), sql
+
+
 def asked(client: Client, query: str, table: str = "django_durable_run") -> list[str]:
     """What a list asks of a table to find its rows, beside the rows themselves."""
     with CaptureQueriesContext(connection) as queries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -128,7 +129,8 @@ def test_attempts_stand_where_they_were_as_far_as_the_log_has_them(boss: Client)
     run = make_run("succeeded", created_at=begun, started_at=begun, finished_at=after(100))
     make_entry(run, "pay", 1, started_at=after(0), finished_at=after(100), attempts=4)
     make_entry(run, "pack", 2, started_at=after(50), finished_at=after(60), attempts=2)
-    make_line(run, "attempt 1 failed", 1, at=after(10), scope="pay", attempt=1, seconds=10)
+    first = "attempt 1 failed, the next one comes in 20 s: OSError: reset"
+    make_line(run, first, 1, at=after(10), scope="pay", attempt=1, seconds=10)
     make_line(run, "pay says something", 2, at=after(20), scope="pay")
     make_line(run, "attempt 2 failed", 3, at=after(50), scope="pay", attempt=2, seconds=20)
     make_line(run, "attempt 3 failed by a clock that is wrong", 4, at=after(900), scope="pay", attempt=3, seconds=5)
@@ -136,7 +138,20 @@ def test_attempts_stand_where_they_were_as_far_as_the_log_has_them(boss: Client)
     drawn = [(what, round(x), round(width)) for what, x, width in bars(page, 1)]
     assert drawn[:3] == [("wait", 0, 100), ("failed", 0, 10), ("failed", 30, 20)]
     assert [what for what, *_ in drawn[3:]] == ["failed", "succeeded"]
+    told = '4 attempts</span><span class="durable-unseen">: failed after 10.0 s, the next one due 20.0 s later; failed'
+    assert f"{told} after 20.0 s, the next one due at once;" in page
     assert [what for what, *_ in bars(page, 2)] == ["wait", "failed", "succeeded"]
+
+
+def test_of_very_many_attempts_the_last_are_told_in_words(boss: Client) -> None:
+    run = make_run("running")
+    make_entry(run, "pay", attempts=40)
+    for number in range(1, 40):
+        failed = f"attempt {number} failed, the next one comes in {number} s: OSError: reset"
+        make_line(run, failed, number, scope="pay", attempt=number, seconds=1)
+    text = text_of(boss.get(run_url(run)))
+    assert "40 attempts : …; failed after 1.0 s, the next one due 28.0 s later; failed" in text
+    assert "due 39.0 s later" in text and text.count("failed after 1.0 s") == 12
 
 
 def test_an_attempt_lies_within_its_step_however_coarse_a_clock_is(boss: Client) -> None:
@@ -222,8 +237,8 @@ def test_how_long_an_idle_time_was_is_told_whatever_room_it_has(boss: Client, co
     assert ("durable-gap-label" in header) is not is_listed
 
 
-def text_of_part(html: str) -> str:
-    return " ".join(re.sub("<.*?>", " ", html).split())
+def text_of_part(part: str) -> str:
+    return " ".join(re.sub("<.*?>", " ", part).split())
 
 
 def test_what_comes_after_the_listed_entries_is_not_idle(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,8 +304,8 @@ def lines(page: str) -> list[str]:
     for row in re.findall(r"<tr[^>]*>(<th scope=\"row\" class=\"durable-in-.*?)</tr>", page, re.DOTALL):
         depth = int(re.search(r"durable-in-(\d+)", row)[1])  # type: ignore[index]
         name, _, status = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)[:3]
-        name = re.sub(r'<span class="durable-unseen">.*?</span>', "", name)
-        words = " ".join(re.sub("<[^>]*>", " ", name + status).split())
+        seen = re.sub(r'<span class="durable-unseen">.*?</span>', "", name + status)
+        words = " ".join(re.sub("<[^>]*>", " ", seen).split())
         found.append("  " * depth + words + " →" * row.count(">child run<"))
     return found
 
@@ -457,14 +472,62 @@ def test_what_is_not_decided_yet_has_no_result(boss: Client, kind: str) -> None:
     assert "bookkeeping" in text_of(boss.get(run_url(run)))
 
 
+def link_of(page: str, seq: int) -> str:
+    """Where an entry's name leads to."""
+    [href] = re.findall(rf'<tr id="entry-{seq}"><th(?:(?!</th>).)*?<a href="([^"#]*)#durable-timeline">', page)
+    return html.unescape(href)
+
+
+def make_uneven_run() -> Run:
+    """Of two hours, in a loop, of which a step has ten seconds; what it did is undone at the end."""
+    begun = timezone.now() - timedelta(hours=2)
+
+    def after(seconds: float) -> datetime:
+        return begun + timedelta(seconds=seconds)
+
+    run = make_run("failed", created_at=begun, started_at=begun, finished_at=after(7_200))
+    make_entry(run, "turns", 1, kind="loop", started_at=begun, finished_at=after(7_200))
+    make_entry(run, "turns[0]/read", 2, started_at=begun, finished_at=after(2))
+    make_entry(run, "turns[0]/pay", 3, started_at=after(2), finished_at=after(12), attempts=2)
+    make_entry(run, "turns[0]/pack", 4, started_at=after(12), finished_at=after(7_000))
+    make_entry(run, "turns[0]/pay%undo", 5, kind="undo", started_at=after(7_000), finished_at=after(7_200))
+    failed = "attempt 1 failed, the next one comes in 5 s: OSError: reset"
+    make_line(run, failed, 1, at=after(7), scope="turns[0]/pay", attempt=1, seconds=5)
+    return run
+
+
 def test_a_step_is_looked_at_closely(boss: Client) -> None:
+    """However short it is beside what is around it and after it."""
+    run = make_uneven_run()
+    page = boss.get(run_url(run)).content.decode()
+    assert bars(page, 3)[0][2] == BAR_LEAST
+    assert link_of(page, 3) == "?in=turns%5B0%5D%2Fpay"
+    page = boss.get(run_url(run) + link_of(page, 3)).content.decode()
+    wait, first, last = bars(page, 3)
+    assert wait == ("wait", 0, 100)
+    assert first == ("failed", 0, 50)
+    assert last == ("succeeded", 100 - BAR_LEAST, BAR_LEAST)
+    assert bars(page, 1) == [("scope", 0, 100)], "of what is around it as much as there is room for"
+    assert bars(page, 5) == [], "what was done at another time is told and not drawn"
+    page = boss.get(run_url(run) + link_of(page, 5)).content.decode()
+    assert bars(page, 5) == [("undo", 0, 100)]
+
+
+def test_a_step_that_is_looked_at_has_its_neighbours_and_the_whole_beside_it(boss: Client) -> None:
     run = make_run("succeeded")
+    make_entry(run, "loop", 99, kind="loop")
     for seq in range(1, 60):
         make_entry(run, f"step {seq}", seq)
-    page = boss.get(run_url(run)).content.decode()
-    assert '<a href="?from=20&amp;near=1#durable-timeline"><bdi>step 20</bdi></a>' in page
-    page = boss.get(run_url(run) + "?from=20&near=1").content.decode()
-    assert re.findall(r'id="entry-(\d+)"', page) == [str(seq) for seq in range(20, 45)]
+    page = boss.get(f"{run_url(run)}?in=step+20").content.decode()
+    assert re.findall(r'id="entry-(\d+)"', page) == ["20"]
+    part = page.split('durable-part">')[1].partition("</p>")[0]
+    whole, neighbours = re.findall(r'<a href="([^"]*)">', part)
+    assert (whole, neighbours) == (run_url(run), "?from=8&amp;near=1#durable-timeline")
+    page = boss.get(run_url(run) + "?from=8&near=1").content.decode()
+    assert re.findall(r'id="entry-(\d+)"', page) == [str(seq) for seq in range(8, 33)]
+    assert '"?from=1&amp;near=1#' in boss.get(f"{run_url(run)}?in=step+3").content.decode()
+    for query in ("", "?from=3", "?in=loop", "?in=nowhere"):
+        assert "near=1" not in boss.get(run_url(run) + query).content.decode()
 
 
 @pytest.mark.parametrize("query", ["", "?from=200", "?in=loop"])

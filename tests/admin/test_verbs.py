@@ -197,7 +197,10 @@ def test_a_child_whose_parent_saw_it_fail_stays(boss: Client) -> None:
         run_id=handle.id, path="inside", seq=1, kind="child", status="failed", started_at=child.started_at,
         token=child.pk,
     )  # fmt: skip
-    assert "Nothing goes on: it does so already, or its parent knows how it ended." in confirm(boss, child, "resume")
+    for sent in ({}, {"confirmed": "1"}):
+        answer = boss.post(verb_url(child, "resume"), sent, follow=True)
+        assert answer.redirect_chain == [(run_url(child), 302)]
+        assert "Nothing goes on: it does so already, or its parent knows how it ended." in text_of(answer)
     assert not LogEntry.objects.exists()
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
+import pytest
 from django.contrib.admin.models import LogEntry
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
 from django_durable.models import Audit, Run
 from tests.admin.pages import run_url
-from tests.admin.world import make_run
+from tests.admin.world import make_entry, make_run
 from tests.app.workflows import listening, sleepy
+from tests.browser.conftest import DESK, PHONE, Open
 from tests.processes import Worker, wait_until
 
 
@@ -49,7 +53,7 @@ def the_timeline_leads_to_a_step_and_back(page: Page) -> None:
     everything, rows = ["the run", "before", "nap"], page.locator("table.durable-timeline tbody tr")
     assert drawn(rows) == everything
     rows.get_by_role("link", name="nap").click()
-    expect(page.locator(".durable-part")).to_contain_text("From entry")
+    expect(page.locator(".durable-part")).to_contain_text("Only what is in nap.")
     assert drawn(rows) == ["nap"]
     page.get_by_role("link", name="The whole run").click()
     expect(rows).to_have_count(len(everything))
@@ -67,6 +71,41 @@ BARS = """
 def drawn(rows: Locator) -> list[str]:
     """What the rows are called that have a bar which one sees: a pixel of it at least."""
     return [label for label, is_seen in rows.evaluate_all(BARS) if is_seen]
+
+
+def test_a_short_step_beside_a_long_one_is_looked_at_closely(page: Page) -> None:
+    """And from there one comes to what was done around it."""
+    begun = timezone.now() - timedelta(hours=2)
+    run = make_run("succeeded", created_at=begun, started_at=begun, finished_at=begun + timedelta(hours=2))
+    make_entry(run, "pay", 1, started_at=begun, finished_at=begun + timedelta(seconds=10))
+    make_entry(run, "pack", 2, started_at=begun + timedelta(seconds=10), finished_at=begun + timedelta(hours=2))
+    rows = page.locator("table.durable-timeline tbody tr")
+    page.goto(run_url(run))
+    assert rows.filter(has_text="pay").evaluate(SHARE) < 0.01
+    rows.get_by_role("link", name="pay").click()
+    expect(rows).to_have_count(1)
+    assert rows.evaluate(SHARE) > 0.99
+    page.get_by_role("link", name="Its neighbours").click()
+    expect(rows).to_have_count(2)
+
+
+SHARE = """
+(row) => {
+    const [track, bar] = ["svg", "rect[class^=durable-bar-]"].map((one) => row.querySelector(one));
+    return bar.getBoundingClientRect().width / track.getBoundingClientRect().width;
+}
+"""
+"""Of the axis, that a row's first bar takes."""
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE])
+def test_the_axis_stands_over_the_bars(open_page: Open, viewport: dict[str, int]) -> None:
+    run = make_run("succeeded")
+    make_entry(run, "pay")
+    page = open_page(viewport=viewport)
+    page.goto(run_url(run))
+    boxes = [page.locator(f"svg.durable-{part}").first.bounding_box() for part in ("axis", "track")]
+    assert len({(box["x"], box["width"]) for box in boxes if box}) == 1
 
 
 def test_an_event_lets_a_run_go_on(page: Page) -> None:
