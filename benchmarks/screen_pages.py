@@ -21,6 +21,8 @@ class Look:
     """What is done on that page before the picture is taken."""
     of: str = ""
     """The part of the page that the picture shows; empty: its beginning."""
+    told: str = ""
+    """Parts of the page whose words the tour has as well."""
     durable: Mapping[str, object] = field(default_factory=dict)
     """Settings that are not what they are on the other pictures."""
     is_live: bool = True
@@ -77,7 +79,7 @@ def pages() -> dict[str, Look]:
     failing = Schedule.objects.filter(workflow=large).latest("pk")
     rows = {"schedule": failing.pk, "worker": worker}
     chosen = {name: Look(reverse(f"admin:django_durable_{name}_change", args=[key])) for name, key in rows.items()}
-    return found | others | chosen
+    return found | others | chosen | {"overview": Look(overview, told=".durable-need")}
 
 
 def recovered() -> UUID:

@@ -3,20 +3,22 @@
     python benchmarks/screens.py [--into FOLDER] [--runs N] [--only NAME ...] [--theme stock|unfold|jazzmin|shop]
         [--all]
 
-Without options those that docs/tour.md shows, into docs/screens, and nothing else stays there. ``--all`` takes every
-page in every variant, to be looked at one by one; then name another folder. A PostgreSQL of its own is seeded
-(benchmarks/seed.py, and a night of trouble) and served for each look; Chromium looks at the pages (`make test-browser`
-says which). ``shop`` is the example's own site, with an order of its own. What else is needed: pip install
-".[screens]". A look that is not installed is named and left out.
+Without options those that docs/tour.md shows, into docs/screens, and nothing else stays there; where it tells other
+numbers of the overview's headlines than its pictures, that is said at the end, and the exit status is 1. ``--all``
+takes every page in every variant, to be looked at one by one; then name another folder. A PostgreSQL of its own is
+seeded (benchmarks/seed.py, and a night of trouble) and served for each look; Chromium looks at the pages (`make
+test-browser` says which). ``shop`` is the example's own site, with an order of its own. What else is needed: pip
+install ".[screens]". A look that is not installed is named and left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -33,7 +35,7 @@ from benchmarks import screen_pages, screen_shop, seed  # noqa: E402
 from benchmarks.screen_pages import Look  # noqa: E402
 
 RUNS = 5_000
-INTO = ROOT / "docs" / "screens"
+TOUR, INTO = ROOT / "docs" / "tour.md", ROOT / "docs" / "screens"
 COLOURS = 256
 """A page has few, and a picture of few is a third as large."""
 SHOP = "shop"
@@ -218,7 +220,7 @@ def taking(
     browser what staff has."""
     from playwright.sync_api import sync_playwright
 
-    chosen = CHOSEN[options.theme]
+    chosen, left_out = CHOSEN[options.theme], set[str]()
 
     def take_all(looks: Mapping[str, Look]) -> None:
         for variant, how in VARIANTS.items():
@@ -228,7 +230,12 @@ def taking(
                     # Of its own for each: what one page has folded up another finds so.
                     context = chromium.new_context(base_url=site, **how)
                     sign_in(context)
-                    take(context.new_page(), look, options.into / f"{options.theme}-{name}-{variant}.png", variant)
+                    page = context.new_page()
+                    take(page, look, options.into / f"{options.theme}-{name}-{variant}.png", variant)
+                    if look.told and options.into.resolve() == INTO:
+                        told = page.locator(look.told).all_inner_texts()
+                        assert told, f"{look.url} has nothing that is {look.told}"
+                        left_out.update(untold(told))
                     context.close()
 
     with sync_playwright() as playwright:
@@ -237,6 +244,15 @@ def taking(
         )
         yield take_all
         chromium.close()
+    assert not left_out, f"{TOUR} does not say what its pictures show: {sorted(left_out)}"
+
+
+def untold(texts: Iterable[str]) -> set[str]:
+    """Those that the tour does not have in words."""
+    tour = " ".join(TOUR.read_text().split())
+    said = (" ".join(text.split()) for text in texts)
+    # 44 runs are none of 144.
+    return {text for text in said if not re.search(rf"(?<!\d){re.escape(text)}", tour)}
 
 
 def take(page: Any, look: Look, file: Path, variant: str) -> None:

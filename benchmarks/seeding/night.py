@@ -57,10 +57,19 @@ def _hold() -> None:
 
 
 def pass_on() -> None:
-    """What is ready has only just come, but for what is held: the workers have slots free."""
-    from django_durable.models import Run
+    """What is ready has only just come, but for what is held: the workers have slots free. And what came due while
+    pictures are taken has fired."""
+    from django_durable.models import Run, Schedule
+    from django_durable.store.scheduling import plan_anew
+
+    from .history import LATENESS
 
     Run.objects.filter(status="queued").exclude(queue=HELD).update(queued_at=Now())
+    now = timezone.now()
+    for schedule in Schedule.objects.filter(enabled=True, next_fire_at__range=(now - LATENESS, now)):
+        schedule.last_scheduled_for = schedule.next_fire_at
+        plan_anew(schedule, now)
+        schedule.save()
 
 
 def fall_silent(ago: timedelta) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -100,8 +100,8 @@ def work_off(skip_waits: bool = False, *, ahead: timedelta = timedelta(0)) -> No
 
 
 def _tidy() -> None:
-    """Lay the journals out as in life, one entry after the other: what a step takes is measured by a clock that cannot
-    be moved. And say nothing of where this machine keeps the code."""
+    """Lay the journals out as in life, one entry after the other: what a step or an attempt takes is measured by a
+    clock that cannot be moved. And say nothing of where this machine keeps the code."""
     from django.db.models import F, TextField, Value
     from django.db.models.functions import Cast, Replace
 
@@ -114,10 +114,24 @@ def _tidy() -> None:
             if entry.finished_at is not None:
                 at = entry.finished_at = max(at, entry.finished_at)
         JournalEntry.objects.bulk_update(entries, ["started_at", "finished_at"], batch_size=500)
+        _lengthen(run.pk, {entry.path: entry.started_at for entry in entries})
     Event.objects.exclude(consumed_at=None).update(sent_at=F("consumed_at"))
     for model, column in ((JournalEntry, "error"), (Payload, "data")):
         tidied = Replace(Cast(column, TextField()), Value(ROOT), Value("/srv/shop"))
         model._default_manager.filter(**{f"{column}__contains": ROOT}).update(**{column: tidied})
+
+
+def _lengthen(run_id: UUID, begun: dict[str, datetime]) -> None:
+    """Say of each attempt that was made again how long it took. ``begun``: by path, when the first one was."""
+    from django_durable.core.journal.log import FailedAttempt
+    from django_durable.models import LogLine
+
+    lines = list(LogLine.objects.filter(run_id=run_id, attempt__isnull=False, scope__in=begun).order_by("number"))
+    for line in lines:
+        line.seconds = (line.at - begun[line.scope]).total_seconds()
+        failed = FailedAttempt.read(line.message)
+        begun[line.scope] = line.at + timedelta(seconds=failed.wait if failed else 0)
+    LogLine.objects.bulk_update(lines, ["seconds"])
 
 
 def _start(names: Sequence[Name], options: dict[str, Any], **given: Any) -> UUID:

@@ -180,6 +180,8 @@ NOTHING = [
     "SELECT path FROM django_durable_journalentry j JOIN django_durable_run r ON r.id = j.run_id"
     " WHERE j.started_at < r.started_at OR j.finished_at < j.started_at OR j.finished_at > r.finished_at",
     f"SELECT run_id FROM django_durable_payload WHERE data LIKE '%{ROOT}%'",
+    # An attempt that took no time: each took 0.8 seconds, by clocks that are milliseconds apart.
+    "SELECT run_id FROM django_durable_logline WHERE attempt NOTNULL AND seconds < 0.7",
     # What belongs to no run, and children without their parent or outside of its tree.
     *(
         f"SELECT run_id FROM django_durable_{table} EXCEPT SELECT id FROM django_durable_run"

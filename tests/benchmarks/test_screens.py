@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from benchmarks.screens import INTO, TALLEST, VARIANTS, kept, nearest
+from benchmarks.screens import INTO, TALLEST, TOUR, VARIANTS, kept, nearest, untold
 
-TOUR = Path(__file__).resolve().parents[2] / "docs" / "tour.md"
 MOST_KB = 3_000
 PICTURE = re.compile(r'!\[([^\]]*)\]\(screens/([^)]+)\)|<img src="screens/([^"]+)"[^>]* alt="([^"]*)"')
 
@@ -26,6 +24,13 @@ def test_the_tour_shows_what_is_kept() -> None:
 
 def test_each_picture_is_told_in_words() -> None:
     assert {name for name, words in shown().items() if len(words) < 40} == set()
+
+
+def test_what_is_on_a_picture_and_not_in_the_tour_is_noticed() -> None:
+    assert untold(["1 run is \n blocked", "2 runs are blocked"]) == {"2 runs are blocked"}
+    [(count, text)] = set(re.findall(r"(\d+)( runs have failed in the last day)", TOUR.read_text()))
+    assert untold([count + text]) == set()
+    assert untold([count[1:] + text]) == {count[1:] + text}
 
 
 def test_the_pictures_are_there_and_small() -> None:

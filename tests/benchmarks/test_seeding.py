@@ -107,6 +107,18 @@ def test_a_workflow_fails_in_the_step_that_its_error_names(history: ModuleType) 
     assert set(found) == {("imports.parcel", "store", 1), (PARCELS, "row", 1)}
 
 
+def test_an_attempt_that_failed_took_what_passed_on_the_clock_that_was_moved() -> None:
+    from benchmarks.seeding import templates, workflows
+
+    run = Run.objects.get(pk=templates.over(workflows.CHECKOUTS, number=1))
+    templates._tidy()
+    first, second = run.log.filter(attempt__isnull=False).order_by("number").values_list("seconds", flat=True)
+    # It took 0.8 seconds, and a run's beginning and its lines are told by clocks that are milliseconds apart.
+    assert 0.7 <= first < 2 and 0.7 <= second < 2
+    [charge] = run.journal.filter(path="charge")
+    assert charge.started_at < charge.finished_at - timedelta(seconds=2.4)
+
+
 def test_when_the_workers_die_what_they_said_and_counted_and_held_is_as_old(night: ModuleType) -> None:
     now = timezone.now()
     worker = make_worker()
@@ -135,6 +147,16 @@ def test_what_is_ready_beside_workers_that_have_room_has_only_come_but_for_what_
     ages = {queue: timezone.now() - at for queue, at in Run.objects.values_list("queue", "queued_at")}
     assert ages["mail"] < MINUTE and ages["webhooks"] > 10 * MINUTE
     assert all(hold.since < timezone.now() - 12 * MINUTE for hold in Hold.objects.all())
+
+
+@pytest.mark.usefixtures("_schedules")
+def test_while_pictures_are_taken_no_schedule_comes_to_be_late(night: ModuleType) -> None:
+    now = timezone.now()
+    [late_one] = Schedule.objects.filter(late(now), enabled=True)
+    Schedule.objects.filter(name="hourly 6").update(next_fire_at=now - 5 * MINUTE)
+    night.pass_on()
+    assert list(Schedule.objects.filter(late(now), enabled=True)) == [late_one]
+    assert Schedule.objects.get(name="hourly 6").last_scheduled_for == now - 5 * MINUTE
 
 
 @pytest.mark.parametrize("month", [1, 7])
