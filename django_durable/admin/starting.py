@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,15 +14,17 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.utils.html import format_html
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..client.starting import KeyRequest
 from ..client.starting import start as store
 from ..conf import durable_settings
 from ..core.kinds.sleeps import seconds_of
-from ..exceptions import IdempotencyConflict, InvalidInput, PayloadError
+from ..exceptions import IdempotencyConflict, InvalidInput, PayloadError, RunLocked
 from ..models import Run
 from ..store.auditing import Verb, audit
 from ..store.database import Database
+from ..store.meeting import runs_to_cancel
 from ..workflows.definition import Workflow
 from ..workflows.options import StartOptions
 from ..workflows.registry import declared, workflows
@@ -40,10 +43,12 @@ START, PAYLOADS = "start_run", "view_payload"
 """The permissions."""
 ERROR_SHOWN = 1_000
 FORM = "admin/django_durable/workflows/start.html"
+UNSEEN = gettext_lazy("A run that you cannot see is there already: no other was started.")
 
 
 class Unseen(Exception):
-    """The run that is there already is none of those that this site shows to whoever asks."""
+    """The run that is there already, or that this one would cancel, is none of those that this site shows to whoever
+    asks."""
 
 
 def may_start(request: HttpRequest) -> bool:
@@ -117,7 +122,7 @@ def _start(
     db, user = Database(), request.user
     try:
         with db.transaction():
-            run_id, is_new = _stored(model_admin, request, workflow, form)
+            run_id, is_new = _stored(db, model_admin, request, workflow, form)
             run: Run = Run.objects.using(db.alias).get(pk=run_id)
             reason = form.cleaned_data["reason"]
             verb, before = ("start", "") if is_new else ("found", run.status)
@@ -130,18 +135,24 @@ def _start(
     except PayloadError as error:
         form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {translated(error.reason)}"))
     except Unseen:
-        form.add_error(None, _("A run that you cannot see is there already: no other was started."))
+        form.add_error(None, UNSEEN)
+    except IdempotencyConflict as error:
+        form.add_error(None, _told(model_admin, request, error, [error.run_id]))
+    except RunLocked as error:
+        form.add_error(None, _told(model_admin, request, error, error.run_ids))
     except Error:
         raise
     except Exception as error:
-        # Options that the workflow leaves no sense, a key that is taken, and what its concurrency_key may raise.
-        form.add_error(None, _shown(f"{type(error).__name__}: {error}"))
+        # Options that the workflow leaves no sense, and what its concurrency_key may raise.
+        form.add_error(None, _named(error))
     else:
         return run, is_new
     return None
 
 
-def _stored(model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any], form: StartForm) -> tuple[UUID, bool]:
+def _stored(
+    db: Database, model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any], form: StartForm
+) -> tuple[UUID, bool]:
     """As ``enqueue``, which does not tell whether it has started one. Raises Unseen besides."""
     args, kwargs = form.given()
     options = StartOptions(**form.options())
@@ -149,20 +160,25 @@ def _stored(model_admin: Any, request: HttpRequest, workflow: Workflow[Any, Any]
     if options.idempotency_key is not None:
         ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
         key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
-    try:
-        [run_id] = store(workflow, [run], key)
-    except IdempotencyConflict as error:
-        # Its text has the id of whose the key is.
-        _must_see(model_admin, request, error.run_id)
-        raise
-    if run_id != run.id:
-        _must_see(model_admin, request, run_id)
+    if not _sees(model_admin, request, runs_to_cancel(db, run)):
+        raise Unseen
+    [run_id] = store(workflow, [run], key)
+    if run_id != run.id and not _sees(model_admin, request, [run_id]):
+        raise Unseen
     return run_id, run_id == run.id
 
 
-def _must_see(model_admin: Any, request: HttpRequest, run_id: UUID) -> None:
-    if model_admin.find(request, str(run_id)) is None:
-        raise Unseen
+def _told(model_admin: Any, request: HttpRequest, error: Exception, named: Sequence[UUID]) -> str:
+    """What is wrong, but for the ids in it of runs that are not to be seen."""
+    return _named(error) if _sees(model_admin, request, named) else str(UNSEEN)
+
+
+def _sees(model_admin: Any, request: HttpRequest, run_ids: Sequence[UUID]) -> bool:
+    return all(model_admin.find(request, str(run_id)) is not None for run_id in run_ids)
+
+
+def _named(error: Exception) -> str:
+    return _shown(f"{type(error).__name__}: {error}")
 
 
 def _shown(text: str) -> str:

@@ -15,12 +15,10 @@ from django.db.models import Q, QuerySet
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
-from ..client.listing import DUE_GRACE, LIMIT_MOST, MISSED_BEATS, overdue_leases, without_progress
-from ..conf import durable_settings
+from ..client.listing import DUE_GRACE, LIMIT_MOST, overdue_leases, serving_workers, without_progress
 from ..core import clock
 from ..core.journal.states import BlockReason, Status
-from ..models import Run, Worker
-from ..store.clock import DatabaseNow
+from ..models import Run
 from ..store.database import Database
 from ..store.holding import NOTHING, Held, read_held
 from ..store.sql import troubles as sql
@@ -68,7 +66,7 @@ class Moment:
 def moment(kinds: Collection[str], most: int = 0, queue: str = "") -> Moment:
     """At most two queries. ``most``: how many ids of a kind, of one queue or of all; 0: nobody asks for any."""
     db = Database()
-    served = _served(db) if UNSERVED in kinds else frozenset()
+    served = _served() if UNSERVED in kinds else frozenset()
     first, *rows = db.rows(
         sql.troubles(db.dialect, kinds if most else ()),
         limit=most + 1,
@@ -83,10 +81,9 @@ def moment(kinds: Collection[str], most: int = 0, queue: str = "") -> Moment:
     return Moment(now, read_held(first[1]), served, overdue, unserved, is_cut)
 
 
-def _served(db: Database) -> frozenset[str]:
-    said = DatabaseNow(MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
-    alive = Worker.objects.using(db.alias).filter(stopped_at=None, heartbeat_at__gte=said, is_isolated=False)
-    return frozenset(str(name) for queues in alive.values_list("queues", flat=True)[:LIMIT_MOST] for name in queues)
+def _served() -> frozenset[str]:
+    queues = serving_workers().values_list("queues", flat=True)[:LIMIT_MOST]
+    return frozenset(str(name) for served in queues for name in served)
 
 
 # --- what each of a kind meets -------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ..conf import durable_settings
 from ..core.journal.states import PayloadKind, Status, failure_kinds
 from ..models import Audit, Event, JournalEntry, Payload, Run, Tag, Worker
 from ..models.run import IS_QUEUED, RunQuerySet
+from ..store.clock import DatabaseNow
 from ..store.database import Database
 from ..store.holding import NOTHING, Held
 
@@ -170,6 +171,12 @@ def silent_since(now: datetime) -> datetime:
 def live_workers(now: datetime) -> list[Worker]:
     """Processes whose last heartbeat is recent. ``now`` is the database's time."""
     return list(_workers().filter(heartbeat_at__gte=silent_since(now)).order_by("pk"))
+
+
+def serving_workers() -> QuerySet[Worker]:
+    """Processes that are alive and take up what is ready in their queues, which isolated ones do not."""
+    since = DatabaseNow(MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
+    return _workers().filter(heartbeat_at__gte=since, is_isolated=False)
 
 
 def heard_of_since(moment: datetime) -> tuple[list[Worker], Worker | None]:

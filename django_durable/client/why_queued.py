@@ -9,15 +9,14 @@ from typing import Any
 from django.db.models import Count, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import durable_settings
-from ..core import clock
 from ..core.journal.states import Phase, Status
 from ..core.registry import limits
-from ..models import Hold, Run, Worker
+from ..models import Hold, Run
 from ..models.run import IS_ENDING
 from ..store.clock import DatabaseNow
 from ..store.database import Database
 from .holding import hold_of
+from .listing import serving_workers
 from .sentences import Sentence, Stored, Why, because
 
 
@@ -25,13 +24,7 @@ def queued(run: Run) -> Why:
     """What stands between a queued run and a worker: a hold, the lack of one, a limit, or only its turn."""
     if (hold := hold_of(run)) is not None:
         return _held(hold)
-    settings = durable_settings()
-    since = clock.utcnow().timestamp() - 3 * settings.HEARTBEAT_SECONDS
-    alive = [
-        worker
-        for worker in Worker.objects.using(Database().alias).filter(stopped_at=None, is_isolated=False)
-        if worker.heartbeat_at.timestamp() >= since
-    ]
+    alive = list(serving_workers())
     if not alive:
         return because("queued: no worker", _("No worker is alive; start one with manage.py durable_worker."))
     if not any(run.queue in worker.queues for worker in alive):

@@ -81,6 +81,15 @@ def lock_starts(db: Database, runs: Sequence[NewRun], patience: float | None = N
     return _lock_met(db, runs, patience) if len(runs) > 1 else None
 
 
+def runs_to_cancel(db: Database, run: NewRun) -> list[UUID]:
+    """Those that the start of this one cancels. Takes its key, as ``lock_starts`` does: until the caller's transaction
+    ends there come to be no others."""
+    if run.meeting != Meeting.CANCEL_RUNNING:
+        return []
+    lock_starts(db, [run])
+    return _live(db, run, None)
+
+
 def _lock_met(db: Database, runs: Sequence[NewRun], patience: float | None) -> set[UUID]:
     """In the order in which every verb locks runs, and not, start by start, in that in which they were given."""
     off, cancelled = (_keys_for(runs, meeting) for meeting in (Meeting.DEBOUNCE, Meeting.CANCEL_RUNNING))

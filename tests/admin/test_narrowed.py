@@ -31,7 +31,7 @@ from django_durable.store.keys import hash_of
 from tests.admin.every import Rows, addresses, answer, make_rows, question
 from tests.admin.test_access import state, undone
 from tests.admin.test_run_list import make_troubles
-from tests.admin.test_start_by_hand import fields_of, order, single
+from tests.admin.test_start_by_hand import fields_of, latest, order, single
 from tests.admin.world import make_run, make_schedule
 
 HIDDEN = "confidential"
@@ -259,10 +259,11 @@ UNSEEN = "A run that you cannot see is there already: no other was started."
         (lambda: order.using(idempotency_key="k").enqueue(1), {"idempotency_key": "k", "input:order_id": "1"}),
         (lambda: order.using(idempotency_key="k").enqueue(1), {"idempotency_key": "k", "input:order_id": "2"}),
         (lambda: single.enqueue(1), {"input:which": "1"}),
+        (lambda: latest.enqueue(), {}),
     ],
-    ids=["key", "key of another input", "singleton"],
+    ids=["key", "key of another input", "singleton", "singleton that cancels"],
 )
-def test_a_start_does_not_find_them(boss: Client, start: Callable[[], Any], given: dict[str, str]) -> None:
+def test_a_start_neither_finds_nor_cancels_them(boss: Client, start: Callable[[], Any], given: dict[str, str]) -> None:
     run = Run.objects.get(pk=start().id)
     with undone():
         assert UNSEEN not in content(send(boss, NARROW, run.workflow, **given))

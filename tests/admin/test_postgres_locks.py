@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection, connections
@@ -16,7 +17,9 @@ from django_durable.core.journal.states import Status
 from django_durable.models import Audit, Run, Schedule
 from django_durable.store import locking
 from tests.admin.pages import text_of, verb_url
+from tests.admin.test_narrowed import NARROW, UNSEEN, content, hide, send
 from tests.admin.world import make_run, make_schedule
+from tests.app.limits import settled
 from tests.app.workflows import doubling
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,3 +79,22 @@ def test_a_held_schedule_is_told_and_nothing_is_done(boss: Client, verb: str, mo
     assert "Schedule app.doubling: daily is held by another transaction" in text_of(answer)
     assert Schedule.objects.get().enabled and Schedule.objects.get().expression == "0 6 * * *"
     assert not Run.objects.exists() and not Audit.objects.exists()
+
+
+@pytest.mark.urls("tests.admin.test_narrowed")
+def test_a_start_by_hand_that_would_put_off_a_held_run_names_it_to_those_who_see_it(
+    boss: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "ADMIN_START": True}
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.1)
+    run = Run.objects.get(pk=settled.enqueue("alpha").id)
+    with holding(run):
+        assert f"Run {run.pk} is held by another transaction" in content(start(boss, NARROW))
+        hide(run)
+        page = content(start(boss, NARROW))
+    assert UNSEEN in page and str(run.pk) not in page
+    assert list(Run.objects.values_list("pk")) == [(run.pk,)]
+
+
+def start(client: Client, site: str) -> Any:
+    return send(client, site, "app.settled", **{"input:tenant": "alpha"})

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from django_durable import Context, Retry, durable_workflow
 from django_durable.core.journal.states import Status
 from django_durable.exceptions import ChildFailed
 from django_durable.models import Run, Tally
+from django_durable.store.transitions import IS_RESUMABLE
 from django_durable.testing import run_until_idle
 from tests.admin.overviews import FRAGMENT, look, tally
 from tests.admin.pages import list_url, run_url, text_of
@@ -71,6 +73,17 @@ def test_one_that_its_parent_still_waits_for_can_be_resumed(boss: Client, status
     assert ("resume" in buttons(boss, run)) is (entry != "failed")
     asked = boss.post(list_url(f"?status={status}"), ALL)
     assert (asked.status_code == 200) is (entry != "failed")
+
+
+@pytest.mark.parametrize("status", [*Status, "pausing"])
+@pytest.mark.parametrize("entry", ["waiting", "failed", None])
+def test_who_resumes_it_is_offered_that_where_it_can_be_done(boss: Client, status: str, entry: str | None) -> None:
+    above = make_run("waiting", waiting_on="child:c")
+    if entry:
+        make_entry(above, "c", kind="child", status=entry)
+    more = {"pause_requested_at": timezone.now()} if status == "pausing" else {}
+    run = make_run("running" if status == "pausing" else status, parent=above, parent_path="c", **more)
+    assert ("resume" in buttons(boss, run)) is Run.objects.filter(IS_RESUMABLE, pk=run.pk).exists()
 
 
 ALL = {"action": "resume_selected", "index": "0", "select_across": "1", "_selected_action": "all"}

@@ -84,6 +84,10 @@ def many(ctx: Any, first: int, /, second: int = 2, *others: int, flag: bool = Fa
 def single(ctx: Any, which: int) -> None: ...
 
 
+@durable_workflow(name="hand.latest", singleton="cancel_running")
+def latest(ctx: Any) -> None: ...
+
+
 @durable_workflow(name="hand.none")
 def takes_none(ctx: Any) -> None: ...
 
