@@ -87,7 +87,7 @@ def _ends_of(story: Story, run: RunRow, status: str) -> tuple[str, ...]:
 
 
 def _crashes(story: Story, run_id: str, changes: list[Change]) -> Iterator[Violation]:
-    """I16: only deaths count, of a process that had nothing else, and what is journaled between clears them."""
+    """I16: only deaths count, of a process that had nothing else."""
     before: Change | None = None
     for change in changes:
         if change.crashes > (before.crashes if before else 0):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.chaos.allowance import WANTED_SECONDS
 from tests.chaos.checker import LOST, REPEATED, STALE
-from tests.chaos.goals import Missed, missed
+from tests.chaos.goals import Missed, Verdict, missed, verdict
 from tests.chaos.handovers import TO_NEW, TO_OLD
 from tests.chaos.recovery import percentile
 from tests.chaos.story import TERMINAL
@@ -100,6 +100,7 @@ def as_data(totals: Totals, earlier: Sequence[Earlier] = ()) -> dict[str, Any]:
             "hit_again_part": round(totals.hit_again / max(1, len(totals.recoveries)), 3),
         },
         "violations": len(totals.violations),
+        "ok": verdict(totals) is Verdict.HOLDS,
         "missed": [_figures(goal) for goal in missed(totals)],
         "tries": len(earlier) + 1,
         "missed_before": [{"seed": one.seed, "missed": [_figures(goal) for goal in one.missed]} for one in earlier],

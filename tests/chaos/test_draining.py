@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.chaos.rounds import wait_for_none
+from tests.chaos.calming import wait_for_none
 
 
 def falling(*counts: int) -> Callable[[], int]:

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django_redis import get_redis_connection
 
+from tests.chaos.calming import SHARED, SLICE, left_in_lists
 from tests.chaos.fleet import queue_of
-from tests.chaos.rounds import SHARED, SLICE, left_in_lists
 from tests.processes import PATIENCE, Worker
 from tests.servers import RedisServer
 

@@ -100,7 +100,7 @@ def test_children_that_were_cancelled_are_counted(making: Making) -> None:
         making.evidence.runs.append(RunRow(child, "", ONE_STEP, "cancelled", claims=0, parent=run))
     making.leave(run, token, "odd", ONE_STEP, "cancelled")
     totals = Totals("seed")
-    totals.add(told(making.evidence), 30.0, 1.0)
+    totals.add(told(making.evidence), 30.0, 1.0, [])
     assert as_data(totals)["cancelled_children"] == 2
     assert "2 children were cancelled" in table(totals)
 
@@ -110,7 +110,7 @@ def test_claims_are_counted_beside_the_leases_that_lapsed_by_themselves(making: 
     making.lose(run, token, lapsed=True)
     making.leave(run, making.claim(run), "odd", ONE_STEP, "succeeded", claims=2)
     totals = Totals("seed")
-    totals.add(told(making.evidence), 30.0, 1.0)
+    totals.add(told(making.evidence), 30.0, 1.0, [])
     # The fixture has claimed three runs.
     assert (totals.claims, totals.starved) == (5, 1)
     assert [one.start for one in totals.rounds] == [1.0]
@@ -132,6 +132,6 @@ def test_repetitions_by_starvation_are_told_apart_from_those_by_faults(
     making.execute(run, "step0", token, 2)
     making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
     totals = Totals("seed")
-    totals.add(told(making.evidence), 30.0, 1.0)
+    totals.add(told(making.evidence), 30.0, 1.0, [])
     assert as_data(totals)["repetitions"] == {why: 1}
     assert f"1 after {why}" in table(totals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.allowance import WANTED_SECONDS, Round, Timed
@@ -44,8 +45,9 @@ class Totals:
     rounds: list[Round] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
-    def add(self, story: Story, seconds: float, start: float) -> None:
-        """The totals of a round that is over. ``start``: what its workers took to begin."""
+    def add(self, story: Story, seconds: float, start: float, stuck: Sequence[str]) -> None:
+        """The totals of a round that is over. ``start``: what its workers took to begin; ``stuck``: what did not come
+        to its end afterwards, in words."""
         self.seconds += seconds
         self.runs += len(story.runs)
         known = _known(story)
@@ -67,6 +69,7 @@ class Totals:
         self.not_undone += count_not_undone(story)
         self.rounds.append(Round(start, recoveries(story)))
         self.violations += violations(story)
+        self.violations += [Violation("liveness", "", text) for text in stuck]
 
     @property
     def minutes(self) -> float:
