@@ -1,19 +1,21 @@
 """What `manage.py durable_check --payloads` says, for tests: is what stands in the tables possible at all?
 
-All but what it says of Redis (I21), and of what should have moved (L1 to L6): for that a worker has to be there.
+All but what should have moved (L1 to L6): for that a worker has to be there.
 """
 
 from __future__ import annotations
 
+from django_durable.management.commands._check.examinations import EXAMINATIONS, LISTS
 from django_durable.store.database import Database
 from django_durable.store.invariants import INVARIANTS, Bounds, Violation, violations
+from django_durable.store.invariants.terms import Terms
 from django_durable.store.invariants.values import examine_values
 
 SHOWN = 20
 
 
 def violated(settled: float = 0.0) -> list[Violation]:
-    """Every violation, at most SHOWN of each invariant.
+    """Every violation in the tables, at most SHOWN of each invariant.
 
     ``settled``: seconds after which a sweep must have found what nobody woke; 0 where all sweeps have been made.
     """
@@ -24,3 +26,11 @@ def violated(settled: float = 0.0) -> list[Violation]:
         violation for invariant in INVARIANTS for violation in violations(db, invariant, limit=SHOWN, settled=settled)
     ]
     return found + values.violations
+
+
+def violated_in_lists() -> list[Violation]:
+    """I21, where the queue is in Redis. What tests before have left there, whose rows are gone, is a violation too."""
+    [lists] = [one for one in EXAMINATIONS if one.id == LISTS.id]
+    finding = lists.look(Database(), Terms.now(0.0), Bounds(limit=SHOWN))
+    assert not finding.not_known, finding.not_known
+    return finding.violations

@@ -137,6 +137,21 @@ def swallow_a_lost_session() -> None:
     meeting.start_runs = swallowing
 
 
+def tell_before_it_is_stored() -> None:
+    """The queue is told of a run that is only about to be stored."""
+    from django_durable.queues.current import current_queue
+    from django_durable.queues.ready import Ready
+    from django_durable.store import meeting
+
+    store = meeting.start_runs
+
+    def hasty(db: Any, runs: Any) -> Any:
+        current_queue().push([Ready(run.id, run.queue, run.priority) for run in runs])
+        return store(db, runs)
+
+    meeting.start_runs = hasty
+
+
 def ignore_cancellations() -> None:
     """A cancellation is acknowledged, and nobody hears of it."""
     from django_durable.core.flow.lease import Lease

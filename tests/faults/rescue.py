@@ -35,7 +35,7 @@ from tests.faults.rows import Rows, Snapshot
 from tests.faults.scenarios import DUE_SECONDS, EVENT, FAMILY, FIRING, SCENARIOS, Scenario, case_key
 from tests.faults.watch import Watch
 from tests.faults.witness import Witness
-from tests.invariants import violated
+from tests.invariants import violated, violated_in_lists
 
 ROUNDS = 5
 """So often the clean worker goes round, each time a lease later: enough for a lapse that SQLite has to see twice, a
@@ -130,13 +130,16 @@ class Rescue:
 
     def finish(self, label: str, action: str | None) -> list[str]:
         """Do what the outside has still to do, be the clean worker, and check; what is wrong."""
+        # First: what leads to no run is dropped by whoever takes it out.
+        strange = [f"{one.invariant}: {one.problem}" for one in violated_in_lists()]
         self._do_duties()
         if not self._rows.is_over():
             self._work_to_the_end()
         problems = [] if self._rows.is_over() else [self._rows.unfinished()]
         if self._left is not None and self._left != self._rows.stored():
             problems.append("rows of runs that were over have changed")
-        return problems + problems_of(Facts(self._scenario, self._witness.lines(), label, action, self._rows.began))
+        facts = Facts(self._scenario, self._witness.lines(), label, action, self._rows.began)
+        return strange + problems + problems_of(facts)
 
     def is_over(self) -> bool:
         """Whether the victim has come to the end of the scenario by itself."""

@@ -18,6 +18,7 @@ from tests.faults.plants import (
     lose_hints,
     open_the_fence,
     swallow_a_lost_session,
+    tell_before_it_is_stored,
     trust_the_commit,
 )
 
@@ -62,6 +63,13 @@ def test_an_acknowledged_start_whose_session_was_lost_is_found(folder: Path) -> 
     [(label, told)] = problems.items()
     assert "INSERT INTO django_durable_run" in label
     assert any(said.startswith("lost: ") for said in told)
+
+
+def test_a_list_that_names_a_run_which_was_never_stored_is_found(folder: Path) -> None:
+    problems = found(folder, tell_before_it_is_stored, "handed-back", Action.DIE)
+    [(label, told)] = problems.items()
+    assert "INSERT INTO django_durable_run" in label
+    assert any(said.startswith("I21: no run, but a list") for said in told)
 
 
 def test_a_cancellation_that_is_ignored_is_found(folder: Path) -> None:
