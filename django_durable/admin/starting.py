@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -24,7 +24,7 @@ from ..exceptions import IdempotencyConflict, InvalidInput, PayloadError, RunLoc
 from ..models import Run
 from ..store.auditing import Verb, audit
 from ..store.database import Database
-from ..store.meeting import runs_to_cancel
+from ..store.meeting import lock_replaced
 from ..workflows.definition import Workflow
 from ..workflows.options import StartOptions
 from ..workflows.registry import declared, workflows
@@ -137,9 +137,11 @@ def _start(
     except Unseen:
         form.add_error(None, UNSEEN)
     except IdempotencyConflict as error:
-        form.add_error(None, _told(model_admin, request, error, [error.run_id]))
+        # Its text has the id of whose the key is.
+        form.add_error(None, _named(error) if _sees(model_admin, request, [error.run_id]) else UNSEEN)
     except RunLocked as error:
-        form.add_error(None, _told(model_admin, request, error, error.run_ids))
+        is_seen = _sees(model_admin, request, error.run_ids)
+        form.add_error(None, _named(error if is_seen else RunLocked([], error.seconds)))
     except Error:
         raise
     except Exception as error:
@@ -160,21 +162,21 @@ def _stored(
     if options.idempotency_key is not None:
         ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
         key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
-    if not _sees(model_admin, request, runs_to_cancel(db, run)):
+    replaced = lock_replaced(db, run)
+    if not _sees(model_admin, request, replaced or ()):
         raise Unseen
-    [run_id] = store(workflow, [run], key)
+    [run_id] = store(workflow, [run], key, within=replaced)
     if run_id != run.id and not _sees(model_admin, request, [run_id]):
         raise Unseen
     return run_id, run_id == run.id
 
 
-def _told(model_admin: Any, request: HttpRequest, error: Exception, named: Sequence[UUID]) -> str:
-    """What is wrong, but for the ids in it of runs that are not to be seen."""
-    return _named(error) if _sees(model_admin, request, named) else str(UNSEEN)
-
-
-def _sees(model_admin: Any, request: HttpRequest, run_ids: Sequence[UUID]) -> bool:
-    return all(model_admin.find(request, str(run_id)) is not None for run_id in run_ids)
+def _sees(model_admin: Any, request: HttpRequest, run_ids: Collection[UUID]) -> bool:
+    """Whether this site shows all of these runs to whoever asks."""
+    if not run_ids:
+        return True
+    seen = model_admin.get_queryset(request).filter(pk__in=run_ids).order_by().values_list("pk", flat=True)
+    return set(run_ids) <= set(seen)
 
 
 def _named(error: Exception) -> str:

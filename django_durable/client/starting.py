@@ -42,20 +42,22 @@ class KeyRequest:
     on_conflict: str = "return"
 
 
-def start(workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None) -> list[UUID]:
+def start(
+    workflow: Named, runs: Sequence[NewRun], key: KeyRequest | None, *, within: set[UUID] | None = None
+) -> list[UUID]:
     """Store the runs, or find the one that the key started before, or that ``debounce`` or ``singleton`` give instead;
     their ids. Raises IdempotencyConflict, and RunLocked where one that is to be cancelled or put off
     is held.
 
     Inside a step every run gets a key from the run, the step and its count, so that a retried step starts
-    nothing twice.
+    nothing twice. ``within``: for who has taken the start's key already, as for ``start_or_meet``.
     """
     db = Database()
     if key is None and running_step() is None:
-        return _store(db, workflow, runs)
+        return _store(db, workflow, runs, within)
     with db.read_committed():
         # All at once: the runs are started one by one, in the order in which they were given.
-        within = lock_starts(db, runs)
+        within = lock_starts(db, runs) if within is None else within
         return [_start_once(db, workflow, run, key or _step_key(), within) for run in runs]
 
 

@@ -81,13 +81,16 @@ def lock_starts(db: Database, runs: Sequence[NewRun], patience: float | None = N
     return _lock_met(db, runs, patience) if len(runs) > 1 else None
 
 
-def runs_to_cancel(db: Database, run: NewRun) -> list[UUID]:
-    """Those that the start of this one cancels. Takes its key, as ``lock_starts`` does: until the caller's transaction
-    ends there come to be no others."""
-    if run.meeting != Meeting.CANCEL_RUNNING:
-        return []
+def lock_replaced(db: Database, run: NewRun) -> set[UUID] | None:
+    """The runs that the start of this one cancels, to be given to it as ``within``. None: it cancels none.
+
+    Takes its key, as ``lock_starts`` does: no other start makes more of them, and those that a verb makes meanwhile are
+    not among those that it was asked about.
+    """
+    if run.meeting != Meeting.CANCEL_RUNNING or run.limit_key is None:
+        return None
     lock_starts(db, [run])
-    return _live(db, run, None)
+    return set(_live(db, run, None))
 
 
 def _lock_met(db: Database, runs: Sequence[NewRun], patience: float | None) -> set[UUID]:

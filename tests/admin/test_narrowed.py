@@ -16,17 +16,20 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
+from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import path
 from django.utils import timezone
 
-from django_durable.admin import RunAdmin, ScheduleAdmin, register
+from django_durable.admin import RunAdmin, ScheduleAdmin, register, starting
 from django_durable.admin.troubles import LABELS
 from django_durable.core.journal.states import Status
 from django_durable.core.payloads.codec import encode
 from django_durable.models import Audit, Fire, IdempotencyKey, Run, Schedule, Tag
+from django_durable.store import meeting
 from django_durable.store.keys import hash_of
 from tests.admin.every import Rows, addresses, answer, make_rows, question
 from tests.admin.test_access import state, undone
@@ -274,6 +277,37 @@ def test_a_start_neither_finds_nor_cancels_them(boss: Client, start: Callable[[]
     assert state() == before
     with undone():
         assert UNSEEN not in content(send(boss, WIDE, run.workflow, **given))
+
+
+def test_a_start_cancels_none_that_came_to_be_after_it_was_looked_who_sees_them(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A verb on another run makes them, and takes no key of starts."""
+    seen = Run.objects.get(pk=latest.enqueue().id)
+    late = []
+
+    def lock_replaced(*arguments: Any) -> Any:
+        found = meeting.lock_replaced(*arguments)
+        late.append(make_run("queued", workflow=seen.workflow, limit_key=seen.limit_key))
+        hide(*late)
+        return found
+
+    monkeypatch.setattr(starting, "lock_replaced", lock_replaced)
+    assert send(boss, NARROW, seen.workflow).status_code == 302
+    statuses = dict(Run.objects.values_list("pk", "status"))
+    assert (statuses[seen.pk], statuses[late[0].pk]) == (Status.CANCELLED, Status.QUEUED)
+    assert len(statuses) == 3
+
+
+def test_however_many_a_start_cancels_who_sees_them_is_asked_at_once(boss: Client) -> None:
+    first, counts = Run.objects.get(pk=latest.enqueue().id), []
+    for more in (0, 5):
+        for _ in range(more):
+            make_run("queued", workflow=first.workflow, limit_key=first.limit_key)
+        with CaptureQueriesContext(connection) as queries:
+            assert send(boss, NARROW, first.workflow).status_code == 302
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
 
 
 # --- schedules -------------------------------------------------------------------------------
