@@ -101,18 +101,22 @@ class Listing:
 
 @dataclass(slots=True, frozen=True)
 class Window:
-    """The part of a journal that is looked at: ``most`` entries from ``first`` on, of the scope ``inside``."""
+    """The part of a journal that is looked at: ``most`` entries from ``first`` on, of the scope ``inside``, or
+    ``is_alone`` the entry there."""
 
     first: int = 0
     inside: str = ""
     most: int = ENTRIES_SHOWN
+    is_alone: bool = False
 
     @classmethod
     def of(cls, query: QueryDict) -> Window:
         """As the address says; what makes no sense in it is left out."""
-        first, inside = query.get("from", ""), query.get("in", "").replace("\x00", "")[:PATH_MAX]
+        first = query.get("from", "")
+        inside, alone = (query.get(name, "").replace("\x00", "")[:PATH_MAX] for name in ("in", "at"))
         number = min(int(first), SEQ_MOST) if first.isdecimal() and len(first) < 20 else 0
-        return cls(number, inside, ENTRIES_NEAR if number and "near" in query else ENTRIES_SHOWN)
+        most = ENTRIES_NEAR if number and "near" in query else ENTRIES_SHOWN
+        return cls(number, alone or inside, most, is_alone=bool(alone))
 
     @property
     def is_all(self) -> bool:
@@ -120,9 +124,12 @@ class Window:
 
     @property
     def condition(self) -> Q:
-        """Of the scope everything that has its path above it, and what stands beside that: its undo, say."""
+        """Of the scope everything that has its path above it, and what stands beside that: its undo, say. Calls of
+        one name with keys, ``name[key]``, are in no scope that has it."""
         found = Q(seq__gte=self.first)
-        if self.inside:
+        if self.is_alone:
+            found &= Q(path__in=[self.inside, self.inside + UNDO])
+        elif self.inside:
             inside = Q(path__in=[self.inside, self.inside + TURN, self.inside + UNDO])
             found &= inside | Q(path__startswith=f"{self.inside}/") | Q(path__startswith=f"{self.inside}[")
         return found

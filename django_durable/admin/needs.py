@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,6 +117,7 @@ def _blocked_for(request: HttpRequest, reason: str, count: Bounded) -> Named:
 def _failed(request: HttpRequest, stands: Standing, lately: str) -> Iterator[Need]:
     failed = stands.failed
     url, number = runs_url(request, trouble=lately), cells.bounded(failed)
+    named = failing_since(since_when(lately))[:NAMED] if failed or failed.is_more else []
     if failed:
         count = _least(failed)
         what = (
@@ -130,12 +131,17 @@ def _failed(request: HttpRequest, stands: Standing, lately: str) -> Iterator[Nee
             what=what,
             url=url,
             hint=_("When the cause is mended, resume them: they go on from the step that failed."),
-            named=[_failing(request, stands, lately, *each) for each in failing_since(since_when(lately))[:NAMED]],
+            named=[_failing(request, stands, lately, *each) for each in named],
             button=_resume(request, url, f"{number} {what}"),
         )
     elif failed.is_more:
         what = _("Runs may have failed today") if lately == TODAY else _("Runs may have failed in the last day")
-        yield _perhaps("failed", what, url)
+        # As many as are counted failed before, or are children that need nobody.
+        yield replace(
+            _perhaps("failed", what, url),
+            named=[_failing(request, stands, lately, *each) for each in named],
+            button=_resume(request, url, what),
+        )
 
 
 def _failing(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from inspect import unwrap
 from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.contrib.admin.sites import all_sites
 from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -24,9 +26,10 @@ def may(request: HttpRequest, permission: str) -> bool:
 def may_look(request: HttpRequest, model: str) -> bool:
     """Whether the user may look at rows of this model of ours, as its model admin on this site says, which may be the
     project's; where there is none: who may change them may, as everywhere in the admin."""
-    site, rows = _site_of(request), ROWS[model]
-    if site is not None and site.is_registered(rows):
-        return site.get_model_admin(rows).has_view_permission(request)
+    rows = ROWS[model]
+    admins = [site.get_model_admin(rows) for site in _sites_of(request) if site.is_registered(rows)]
+    if admins:
+        return all(admin.has_view_permission(request) for admin in admins)
     return may(request, f"view_{model}") or may(request, f"change_{model}")
 
 
@@ -44,7 +47,15 @@ def view_of(model_admin: Any, view: Callable[..., HttpResponseBase]) -> Callable
     return of_the_admin
 
 
-def _site_of(request: HttpRequest) -> AdminSite | None:
-    """By the view and not by its name: sites may share one. None for a page that is of no site."""
-    view = getattr(request.resolver_match, "func", None)
-    return getattr(getattr(view, "model_admin", view), "admin_site", None)
+def _sites_of(request: HttpRequest) -> list[AdminSite]:
+    """The site that this page is of: as its view tells, since sites may share a name; or else all that have the name of
+    its address. None for a page that is of no site."""
+    found = request.resolver_match
+    view = getattr(found, "func", None)
+    # Django's own views say whose they are. Others are methods of a model admin or of a site, as ``admin_view`` wraps.
+    method = unwrap(view) if view is not None else None
+    owner = getattr(view, "model_admin", None) or getattr(getattr(method, "func", method), "__self__", None)
+    site = getattr(view, "admin_site", None) or getattr(owner, "admin_site", owner)
+    if isinstance(site, AdminSite):
+        return [site]
+    return [one for one in all_sites if one.name in (found.namespaces if found else ())]

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from ..core.names import NAME_MAX
-from ..models import Tag
+from ..models import Run, Tag
 from ..store.database import Database
 from ..store.keys import hash_of
 from ..store.sql import searches as sql
@@ -19,12 +19,15 @@ def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
     """The run with this id, and the runs with this idempotency key or tag: these may look like an id."""
     if not term.strip():
         return runs
-    if len(term.strip()) > NAME_MAX:
+    # A NUL is in no name, and PostgreSQL takes no text that has one.
+    if "\x00" in term or len(term.strip()) > NAME_MAX:
         return runs.none()
     spellings = _spellings(term)
-    hashes = [hash_of(name) for name in spellings]
+    hashes, every = [hash_of(name) for name in spellings], Run.objects.using(Database().alias)
     keyed = RawSQL(sql.keyed(*["%s"] * len(hashes)), hashes)  # noqa: S611  (of constants of the package)
-    return runs.filter(Q(pk__in=_with_id(term)) | Q(pk__in=keyed) | _has_tag(*spellings))
+    # Not joined by OR, whose parts PostgreSQL would ask of each run that there is.
+    few = every.filter(pk__in=_with_id(term)).values("pk"), every.filter(pk__in=keyed).values("pk")
+    return runs.filter(pk__in=_tags(*spellings).values("run_id").union(*few, all=True))
 
 
 def ways(runs: QuerySet[Any], term: str) -> list[QuerySet[Any]]:

@@ -25,7 +25,7 @@ from .journal import ENTRIES_NEAR, THE_RUN, VALUE_EXCERPT, Listing, Try, Window
 from .payloads import excerpt_of, shown, shown_error
 from .run_attempts import Part, is_between, made, parts_of
 from .text import visible
-from .timeline import SCOPES, Fold, Node, tree_of, walk
+from .timeline import Fold, Node, tree_of, walk
 from .waterfall_rows import Bar, Line, Mark, Rows
 from .whole_value import Addresses
 
@@ -107,9 +107,8 @@ def waterfall_of(
     if is_cut:
         inside = {"in": window.inside} if window.inside else {}
         found.following = _address({**inside, "from": entries.rows[-1]["seq"] + 1})
-    alone = next((row for row in entries.rows if row["path"] == window.inside and row["kind"] not in SCOPES), None)
-    if alone is not None:
-        found.neighbours = _address({"from": max(alone["seq"] - ENTRIES_NEAR // 2, 1), "near": 1})
+    if window.is_alone and entries.rows:
+        found.neighbours = _address({"from": max(entries.rows[0]["seq"] - ENTRIES_NEAR // 2, 1), "near": 1})
     return found
 
 
@@ -219,7 +218,7 @@ class _Drawing:
             duration=cells.duration(node.start, node.end),
         )
         if node.children or node.entry:
-            line.closer = _address({"in": node.path})
+            line.closer = _address({"in" if node.is_scope or node.children else "at": node.path})
         if node.is_winner:
             line.state = cells.pill("succeeded", _("winner"))
         if node.entry:

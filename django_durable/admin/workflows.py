@@ -20,15 +20,13 @@ from django.utils.translation import gettext_lazy, pgettext
 
 from ..client.backlogs import Backlogs, backlogs
 from ..client.holding import holds
-from ..client.listing import live_workers
+from ..client.listing import serving_workers
 from ..client.statistics import WorkflowCounts, by_workflow
 from ..core.journal.states import Status
 from ..core.kinds.sleeps import seconds_of
 from ..core.retries import Retry
 from ..models import Hold, Worker
 from ..models.run import STATUS_LABELS
-from ..store.database import Database
-from ..store.scheduling import database_now
 from ..workflows.definition import Workflow
 from ..workflows.registry import declared, workflows
 from . import cells, holding, starting
@@ -83,7 +81,7 @@ class _Known:
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:
-    workers = live_workers(database_now(Database()))
+    workers = list(serving_workers().order_by("pk"))
     found = holds()
     lines = list(islice(_known(workers), SHOWN + 1))
     lived, day = backlogs(), by_workflow(DAY)

@@ -18,7 +18,7 @@ from tests.admin.conftest import Person
 from tests.admin.overviews import FRAGMENT, HOUR, MINUTE, SCHEDULES, links, look, midnight, rows, tally
 from tests.admin.pages import list_url, run_url, text_of
 from tests.admin.test_run_list import make_troubles
-from tests.admin.world import make_old, make_run, make_schedule, make_worker
+from tests.admin.world import make_entry, make_old, make_run, make_schedule, make_worker
 
 
 @pytest.mark.usefixtures("worker")
@@ -81,7 +81,27 @@ def test_by_night_too_it_says_what_may_be_wrong(boss: Client, monkeypatch: pytes
     monkeypatch.setattr(standing, "OTHERS_MOST", 1)
     for _ in range(2):
         make_run("failed", finished_at=timezone.now() - timedelta(hours=25))
-    assert links(boss)["Runs may have failed in the last day"] == list_url("?trouble=day")
+    tally(workflow="shop.checkout", failed=1)
+    found = links(boss)
+    assert found["Runs may have failed in the last day"] == list_url("?trouble=day")
+    assert found["shop.checkout: 1 failure"] == list_url("?trouble=day&workflow=shop.checkout")
+
+
+@pytest.mark.usefixtures("worker")
+def test_beside_very_many_children_that_need_nobody_those_that_failed_have_their_button(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "OTHERS_MOST", 2)
+    failed, parent = make_run("failed", workflow="shop.checkout"), make_run("waiting", waiting_on="join:map")
+    tally(workflow="shop.checkout", failed=1)
+    for number in range(3):
+        make_entry(parent, f"map[{number}]", number, kind="child", status="failed")
+        make_run("failed", parent=parent, parent_path=f"map[{number}]")
+    [need] = [need for need in boss.get(FRAGMENT).context["needs"] if need.id == "failed"]
+    [named] = need.named
+    assert need.button is not None and named.button is not None
+    for url in (need.url, named.url):
+        assert list(boss.get(url).context["cl"].result_list) == [failed]
 
 
 @pytest.mark.usefixtures("worker")
@@ -208,9 +228,11 @@ def test_a_suspect_in_a_queue_that_nobody_serves(boss: Client, limit_key: str | 
 
 
 def test_an_isolated_process_is_no_worker_for_what_is_ready(boss: Client) -> None:
-    make_worker(is_isolated=True)
+    make_worker(is_isolated=True, queues=["apart"])
     make_run()
     assert "No worker is alive" in look(boss)
+    workflows = boss.get(reverse("admin:django_durable_workflows"))
+    assert workflows.context["is_dead"] and "apart" not in str(workflows.context["queues"])
 
 
 @pytest.mark.usefixtures("worker")

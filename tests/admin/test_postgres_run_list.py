@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_durable.admin import finding
+from django_durable.admin import finding, search
 from django_durable.admin.look_only import CappedPaginator
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import Status
@@ -135,6 +135,29 @@ SEARCHES = {
 def test_what_is_searched_is_looked_for_by_its_indexes(boss: Client, query: str) -> None:
     for sql in asked(boss, query):
         assert sum(rows_read(plan_of(sql))) <= SEARCHES[query] * (LOOKED_AT + 1), sql
+
+
+@pytest.mark.parametrize("term", ["nobody", " nobody ", "c0ffee00-0000-4000-8000-000000000000"])
+def test_what_a_field_of_another_model_offers_is_looked_for_by_its_indexes(term: str) -> None:
+    """Django's own search for these takes what is found as one queryset."""
+    with CaptureQueriesContext(connection) as queries:
+        assert not list(search.find(Run.objects.all(), term).order_by("-pk")[:20])
+    assert sum(rows_read(plan_of(queries[0]["sql"]))) < 3
+
+
+def test_of_what_has_a_tag_of_very_many_a_few_are_looked_up() -> None:
+    """As an action does with the rows that were picked, and a field with the newest."""
+    every = Run.objects.all()
+    picked = [run.pk for run in every.order_by("pk")[:3]]
+    for found, most in ((search.find(every, "blue").filter(pk__in=picked), 3), (search.find(every, "blue")[:20], 20)):
+        with CaptureQueriesContext(connection) as queries:
+            assert len(found.order_by("-pk") if most == 3 else found) == most
+        plan = plan_of(queries[0]["sql"])
+        assert max(rows_read(plan)) <= most + 1 and max(rows_read(plan, "django_durable_tag"), default=0) <= 5 * most
+
+
+def test_a_nul_is_in_no_name() -> None:
+    assert not search.find(Run.objects.all(), "blue\x00").exists()
 
 
 def asked(client: Client, query: str, table: str = "django_durable_run") -> list[str]:

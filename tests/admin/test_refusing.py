@@ -6,12 +6,14 @@ Whoever comes has every permission there is, and finds all of it on a site where
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template import RequestContext, Template
 from django.test import Client
 from django.urls import path, reverse
 
@@ -38,8 +40,26 @@ class Refusing:
         return False
 
 
+PANEL = Template("{% load django_durable %}{% durable_object_runs counter %}")
+
+
 class CounterAdmin(admin.ModelAdmin):
+    """With pages of its own, as Django's documentation makes them."""
+
     inlines = [RunsInline]
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view
+        own = [
+            path("<int:pk>/method/", view(self.report)),
+            path("<int:pk>/partial/", view(partial(self.report, title="of a partial"))),
+            path("<int:pk>/function/", view(lambda request, pk: self.report(request, pk))),
+        ]
+        return [*own, *super().get_urls()]
+
+    def report(self, request: HttpRequest, pk: int, title: str = "") -> HttpResponse:
+        counter = Counter.objects.get(pk=pk)
+        return HttpResponse(PANEL.render(RequestContext(request, {"counter": counter, "title": title})))
 
 
 def site_without(*hidden: str) -> admin.AdminSite:
@@ -139,11 +159,14 @@ def test_where_they_say_nothing_of_it_these_are_led_to(boss: Client) -> None:
             assert any(place.startswith(f"django_durable/{model}/") for place in found[page]), (page, model)
 
 
+@pytest.mark.parametrize("page", ["change", "method", "partial", "function"])
 @pytest.mark.parametrize(("hidden", "is_shown"), [((), True), (("run",), False)], ids=["said nothing", "said no"])
-def test_the_runs_of_an_object_are_shown_where_runs_are(boss: Client, hidden: tuple[str, ...], is_shown: bool) -> None:
+def test_the_runs_of_an_object_are_shown_where_runs_are(
+    boss: Client, hidden: tuple[str, ...], is_shown: bool, page: str
+) -> None:
     counter = Counter.objects.create(name="a")
     run = make_run()
     Tag.objects.create(run=run, name=tag_for(counter))
-    response = boss.get(at(hidden, f"/admin/app/counter/{counter.pk}/change/"))
+    response = boss.get(at(hidden, f"/admin/app/counter/{counter.pk}/{page}/"))
     assert response.status_code == 200
     assert (str(run.pk) in response.content.decode()) == is_shown

@@ -288,7 +288,7 @@ def test_a_scope_is_looked_at_alone(boss: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["?from=x", "?from=-1", "?from=²", f"?from={'9' * 30}", "?in=%00", "?in=" + "a" * 900]
+    "query", ["?from=x", "?from=-1", "?from=²", f"?from={'9' * 30}", "?in=%00", "?in=" + "a" * 900, "?at=%00"]
 )
 def test_nonsense_in_the_address_is_no_error(boss: Client, query: str) -> None:
     run = make_run("succeeded")
@@ -501,7 +501,7 @@ def test_a_step_is_looked_at_closely(boss: Client) -> None:
     run = make_uneven_run()
     page = boss.get(run_url(run)).content.decode()
     assert bars(page, 3)[0][2] == BAR_LEAST
-    assert link_of(page, 3) == "?in=turns%5B0%5D%2Fpay"
+    assert link_of(page, 3) == "?at=turns%5B0%5D%2Fpay"
     page = boss.get(run_url(run) + link_of(page, 3)).content.decode()
     wait, first, last = bars(page, 3)
     assert wait == ("wait", 0, 100)
@@ -518,16 +518,25 @@ def test_a_step_that_is_looked_at_has_its_neighbours_and_the_whole_beside_it(bos
     make_entry(run, "loop", 99, kind="loop")
     for seq in range(1, 60):
         make_entry(run, f"step {seq}", seq)
-    page = boss.get(f"{run_url(run)}?in=step+20").content.decode()
+    page = boss.get(f"{run_url(run)}?at=step+20").content.decode()
     assert re.findall(r'id="entry-(\d+)"', page) == ["20"]
     part = page.split('durable-part">')[1].partition("</p>")[0]
     whole, neighbours = re.findall(r'<a href="([^"]*)">', part)
     assert (whole, neighbours) == (run_url(run), "?from=8&amp;near=1#durable-timeline")
     page = boss.get(run_url(run) + "?from=8&near=1").content.decode()
     assert re.findall(r'id="entry-(\d+)"', page) == [str(seq) for seq in range(8, 33)]
-    assert '"?from=1&amp;near=1#' in boss.get(f"{run_url(run)}?in=step+3").content.decode()
-    for query in ("", "?from=3", "?in=loop", "?in=nowhere"):
+    assert '"?from=1&amp;near=1#' in boss.get(f"{run_url(run)}?at=step+3").content.decode()
+    for query in ("", "?from=3", "?in=loop", "?in=nowhere", "?at=nowhere"):
         assert "near=1" not in boss.get(run_url(run) + query).content.decode()
+
+
+def test_a_step_that_is_looked_at_is_alone_whatever_calls_have_its_name_and_a_key(boss: Client) -> None:
+    run = make_run("succeeded")
+    for seq, path in enumerate(["save", "save[1]", "save[2]", "save%undo"], 1):
+        make_entry(run, path, seq)
+    page = boss.get(run_url(run)).content.decode()
+    page = boss.get(run_url(run) + link_of(page, 1)).content.decode()
+    assert re.findall(r'id="entry-(\d+)"', page) == ["1", "4"]
 
 
 @pytest.mark.parametrize("query", ["", "?from=200", "?in=loop"])
