@@ -1,4 +1,7 @@
-"""A COMMIT that was sent, whose answer never comes, and that the server is still working on."""
+"""A COMMIT that was sent, whose answer never comes, and that the server is still working on.
+
+Found by chaos beside 0.1.0, seed 20261121: an atomic step was done twice.
+"""
 
 from __future__ import annotations
 
