@@ -206,10 +206,10 @@ def _short(idle: list[tuple[float, float]], total: float) -> tuple[list[tuple[fl
 
 def spelled(seconds: float) -> str:
     """A length of time in its two largest units, without those that are nought."""
-    if seconds < 1:
-        return gettext("%d ms") % round(seconds * 1_000)
-    if seconds < _MIN:
-        return f"{number_format(f'{seconds:.3g}')} {gettext('s')}"
+    if (thousandths := round(seconds * 1_000)) < 1_000:
+        return gettext("%d ms") % thousandths
+    if float(brief := f"{seconds:.3g}") < _MIN:
+        return f"{number_format(brief)} {gettext('s')}"
     units = ((_D, gettext("d")), (_H, gettext("h")), (_MIN, gettext("min")), (_S, gettext("s")))
     whole = round(seconds)
     parts: list[str] = []

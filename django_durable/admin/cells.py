@@ -78,8 +78,17 @@ def moment(value: datetime | None) -> str:
     """An instant to the second, in the zone of the site."""
     if value is None:
         return NOTHING
-    local = localtime(value)
-    return format_html('<time datetime="{}">{}</time>', local.isoformat(), f"{local:%Y-%m-%d %H:%M:%S}")
+    return dated(localtime(value))
+
+
+def dated(local: datetime) -> str:
+    """Where there is no room for both, the date stands above the time, and neither of them is broken."""
+    return format_html(
+        '<time datetime="{}"><span>{}</span> <span>{}</span></time>',
+        local.isoformat(),
+        f"{local:%Y-%m-%d}",
+        f"{local:%H:%M:%S}",
+    )
 
 
 def grouped(number: int) -> str:
@@ -128,11 +137,12 @@ def duration(start: datetime | None, end: datetime | None) -> str:
 def length(seconds: float) -> str:
     """A length of time, likewise."""
     seconds = max(seconds, 0.0)
-    if seconds < 1:
-        return gettext("%d ms") % round(seconds * 1000)
-    if seconds < 60:
-        return f"{number_format(f'{seconds:.1f}')} {gettext('s')}"
-    whole = int(seconds)
+    # Rounded first: what comes to a whole second or minute is told as one.
+    if (thousandths := round(seconds * 1000)) < 1000:
+        return gettext("%d ms") % thousandths
+    if (tenths := round(seconds, 1)) < 60:
+        return f"{number_format(f'{tenths:.1f}')} {gettext('s')}"
+    whole = round(seconds)
     for size, unit, part, part_unit in (
         (86_400, gettext("d"), 3_600, gettext("h")),
         (3_600, gettext("h"), 60, gettext("min")),

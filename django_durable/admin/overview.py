@@ -207,6 +207,7 @@ def _rates(recent: Counts) -> Mapping[str, Any]:
     ended, through = recent.succeeded + recent.failed + recent.cancelled, recent.succeeded + recent.failed
     rate = ended / (RECENT.total_seconds() / 60)
     return {
+        "is_busy": rate > 0,
         "throughput": number_format(rate, decimal_pos=1 if 0 < rate < 100 else 0, force_grouping=True),
         "failing": f"{number_format(100 * recent.failed / through, decimal_pos=1)} %" if through else "",
         "is_failing": bool(recent.failed),

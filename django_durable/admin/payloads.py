@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast, Left
 from django.utils.formats import number_format
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..client.listing import EXCERPT, Excerpt, Size
@@ -182,7 +182,9 @@ def shown_error(run: Run, excerpt: Excerpt | None, more: str = "", most: int = E
     # That of a child, or of a map's item, comes with the status in which it ended.
     if isinstance(found, list) and len(found) == 2 and isinstance(found[1], Mapping):
         found = found[1]
-    if not isinstance(found, Mapping) or "type" not in found:
+    if isinstance(found, Mapping) and found and all(map(_is_error, found.values())):
+        return _shown_errors(found, more, most)
+    if not isinstance(found, Mapping) or not _is_error(found):
         return ShownError(raw=shown(run, "error", excerpt, more, most))
     parts = {key: visible(str(found.get(key) or "")) for key in ("type", "message", "traceback")}
     is_cut = len(parts["message"]) > most or len(parts["traceback"]) > most
@@ -194,6 +196,30 @@ def shown_error(run: Run, excerpt: Excerpt | None, more: str = "", most: int = E
         more=more if is_cut else "",
         cause=cut(cause, 200),
         reason=cut(reason, most),
+    )
+
+
+def _is_error(told: Any) -> bool:
+    return isinstance(told, Mapping) and "type" in told
+
+
+def _shown_errors(found: Mapping[Any, Any], more: str, most: int) -> ShownError:
+    """Of a map or a join that has several, by their places: which they are, and of the first what it was."""
+    told = [
+        (visible(str(place)), *_first(visible(str(one["type"] or "")), visible(str(one.get("message") or ""))))
+        for place, one in found.items()
+    ]
+    counted = ngettext("%(count)d failed: %(which)s", "%(count)d failed: %(which)s", len(told))
+    which = cut(", ".join(place for place, _cause, _reason in told), 2 * SHORT)
+    message = "\n".join(f"{place}: {cause}: {reason}" for place, cause, reason in told)
+    first = visible(str(next(iter(found.values())).get("traceback") or ""))
+    return ShownError(
+        type=counted % {"count": len(told), "which": which},
+        message=cut(message, most),
+        traceback=cut_front(first, most),
+        more=more if len(message) > most or len(first) > most else "",
+        cause=counted % {"count": len(told), "which": which},
+        reason=cut(f"{told[0][1]}: {told[0][2]}", most),
     )
 
 

@@ -105,6 +105,7 @@ def context_of(request: HttpRequest, run: Run) -> dict[str, Any]:
         "inside": visible(window.inside),
         "facts": facts_of(request, run, worker, addresses, now),
         "may_view_payload": may_see,
+        "short_id": cells.short_id(run.pk),
         "buttons": _buttons(request, run),
         "fork": _fork_url(request, run),
         "export": form_of_one(request, run),

@@ -32,6 +32,9 @@ class ScheduleList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        # Django counts all of them for a list of some alone, and would say beside the number of all: show all.
+        if not self.query and not self.has_active_filters:
+            self.full_result_count = self.result_count
         found: list[Schedule] = list(self.result_list)
         standings, may_see = standing_of(found, clock.utcnow()), may_look(request, "run")
         for schedule in found:

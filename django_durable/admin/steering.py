@@ -23,6 +23,7 @@ from .errors import told
 from .forms import EventForm, ForkForm, ReasonForm
 from .once import made_since, once
 from .permissions import may
+from .text import visible
 from .verbs import CANCEL, PAUSE, RERUN, RESUME, RunVerb, carry_out, eligible, send_event, tell
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
 def _form(
     model_admin: Any, request: HttpRequest, run: Run, form: Form, title: StrOrPromise, *, submit: StrOrPromise
 ) -> HttpResponse:
-    context = {"form": form, "run": named(run), "back": run_url(model_admin, run), "submit": submit}
+    back = run_url(model_admin, run)
+    crumb = {"url": back, "text": visible(run.workflow)}
+    context = {"form": form, "run": named(run), "crumb": crumb, "back": back, "submit": submit}
     return page(model_admin, request, "admin/django_durable/run/form.html", title, context)
 
 

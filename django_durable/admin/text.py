@@ -16,8 +16,9 @@ def visible(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of the text, at most ``most`` characters and an ellipsis."""
-    return text if len(text) <= most else f"{text[:most]}…"
+    """The beginning of the text, at most ``most`` characters and an ellipsis, which stands by no blank: there a line
+    could end."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
 
 
 def cut_front(text: str, most: int) -> str:

@@ -249,7 +249,8 @@ class _Drawing:
         starts = [node.start for node in fold.nodes if node.start]
         ends = [node.end for node in fold.nodes if node.end]
         counted = Counter(words.worst(node) for node in fold.nodes)
-        told = [f"{count} {words.LABELS.get(status, status)}" for status, count in counted.most_common()]
+        labels = [(str(words.LABELS.get(status, status)), count) for status, count in counted.most_common()]
+        told = [f"{count} {label}" if len(labels) > 1 else label for label, count in labels]
         start, end = min(starts, default=None), max(ends, default=None)
         return Line(
             gettext("%(count)d more: %(told)s") % {"count": len(fold.nodes), "told": ", ".join(told)},

@@ -56,8 +56,9 @@ def clock(value: datetime | None, first: datetime) -> str:
     if value is None:
         return cells.NOTHING
     local = localtime(value)
-    text = f"{local:%H:%M:%S}" if local.date() == localtime(first).date() else f"{local:%Y-%m-%d %H:%M:%S}"
-    return format_html('<time datetime="{}">{}</time>', local.isoformat(), text)
+    if local.date() != localtime(first).date():
+        return cells.dated(local)
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), f"{local:%H:%M:%S}")
 
 
 def sent(name: str, at: datetime) -> str:

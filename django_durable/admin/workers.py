@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Case, DateTimeField, F, Q, QuerySet, Value, When
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.timezone import get_current_timezone_name
@@ -39,7 +39,12 @@ class WorkerAdmin(SteeredAdmin):
     gone = _("There is no worker %s; those that are long gone are removed.")
     list_display = ["state", "host_name", "process", "served", "slots", "heartbeat", "since", "version_name"]
     list_display_links = ["host_name"]
-    ordering = ["-heartbeat_at"]
+
+    def get_ordering(self, request: HttpRequest) -> list[Any]:
+        """Those that live first, each at its place whenever it is looked at; then those that were heard of last."""
+        lives = Q(stopped_at=None, heartbeat_at__gte=silent_since(clock.utcnow()))
+        gone = Case(When(lives, then=Value(None)), default=F("heartbeat_at"), output_field=DateTimeField())
+        return [gone.desc(nulls_first=True), "host", "pid", "pk"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         found = super().get_queryset(request)

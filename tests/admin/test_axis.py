@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from django_durable.admin.axis import Axis, spelled
+from django_durable.admin.cells import length
 from tests.admin.moments import at
 
 
@@ -117,6 +118,20 @@ def test_a_label_counts_on_from_the_one_before_it_and_the_last_gap_has_one(steps
     [last] = [tick.label for tick in axis.ticks if abs(tick.x - after) < 0.01]
     assert not last.startswith("+")
     assert all(one.right <= other.left for one, other in zip(axis.ticks, axis.ticks[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "on_the_axis", "in_a_row"),
+    [
+        (0.9996, "1 s", "1.0 s"),
+        (59.94, "59.9 s", "59.9 s"),
+        (59.97, "1 min", "1 min 0 s"),
+        (88.6, "1 min 29 s", "1 min 29 s"),
+        (3_599.7, "1 h", "1 h 0 min"),
+    ],
+)
+def test_what_an_axis_and_a_row_say_of_a_length_is_the_same(seconds: float, on_the_axis: str, in_a_row: str) -> None:
+    assert (spelled(seconds), length(seconds)) == (on_the_axis, in_a_row)
 
 
 def test_lengths_are_spelled_in_two_units() -> None:

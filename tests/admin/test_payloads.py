@@ -60,6 +60,16 @@ def make_told_run(told: str) -> Run:
 # --- errors in rows ---------------------------------------------------------------------------
 
 
+def test_of_several_errors_it_is_said_which_there_are_and_what_the_first_was(boss: Client) -> None:
+    run = make_run("failed")
+    told = {7: {"type": "shop.Refused", "message": "no <b>card</b>", "traceback": "in seven"}, 20: {"type": "E"}}
+    make_entry(run, "row", kind="map", status="failed", error=encode(told))
+    page = boss.get(run_url(run)).content.decode()
+    assert '">2 failed: 7, 20</strong>: Refused: no &lt;b&gt;card&lt;/b&gt;</summary>' in page
+    for part in ("7: Refused: no &lt;b&gt;card&lt;/b&gt;\n20: E: ", "in seven"):
+        assert part in page
+
+
 STEP_OF_A_CHILD = "Step 'store' failed after 1 attempt: shop.NoWeight: row 7 has no weight"
 CHILD_OF_A_CHILD = (
     "Child 'row' (01a20327-b8d9-749e-87c9-4406a1db7a50) failed: django_durable.exceptions.StepFailed: "

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from django_durable.store.keys import hash_of
 from django_durable.testing import run_until_idle
 from tests.admin.conftest import LOOK, Person
 from tests.admin.facts import facts
-from tests.admin.pages import judge, list_url, run_url, text_of
+from tests.admin.pages import judge, list_url, run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_full_run, make_run, make_worker
 from tests.app.workflows import doubling, failing, listening, parent
 
@@ -318,8 +319,29 @@ def test_a_family_is_a_tree(boss: Client) -> None:
     assert places == sorted(places)  # the root, its kin, and what it has started
     assert "those in between are left out" not in text_of(boss.get(run_url(runs[4])))
     assert "those in between are left out" in text_of(boss.get(run_url(runs[6])))
-    assert "with children of its own" in text_of(boss.get(run_url(runs[4])))
+    leading = f'<a href="{list_url(f"?parent={runs[5].pk}")}">with children of its own</a>'
+    assert leading in boss.get(run_url(runs[4])).content.decode()
     assert "with children of its own" not in text_of(boss.get(run_url(runs[5])))
+
+
+def test_runs_of_one_workflow_are_told_apart_by_the_titles_of_their_pages(boss: Client) -> None:
+    titles = {
+        unescape(re.findall(r"<title>(.*?)</title>", boss.get(run_url(make_run())).content.decode(), re.DOTALL)[0])
+        for _ in range(2)
+    }
+    assert len(titles) == 2 and all("app.doubling |" in title for title in titles)
+
+
+@pytest.mark.parametrize(("status", "says"), [("running", "There is none yet."), ("failed", "There is none.")])
+def test_an_output_that_is_not_there_is_no_none(boss: Client, status: str, says: str) -> None:
+    assert f"Output {says}" in text_of(boss.get(run_url(make_run(status))))
+
+
+def test_a_form_of_a_run_leads_back_to_it_by_its_trail(boss: Client) -> None:
+    run = make_run("running")
+    page = boss.post(verb_url(run, "event")).content.decode()
+    trail = page[page.index('class="breadcrumbs"') :].partition("durable-heading")[0]
+    assert f'<a href="{run_url(run)}">app.doubling</a>' in trail
 
 
 def test_progress_is_a_bar_with_its_words(boss: Client) -> None:

@@ -307,3 +307,11 @@ def test_its_page_keeps_the_input_to_itself(boss: Client) -> None:
 def test_a_page_that_is_gone_leads_back_to_the_list(boss: Client, key: str) -> None:
     answer = boss.get(reverse(PAGE, args=[key]), follow=True)
     assert answer.redirect_chain == [(reverse(LIST), 302)] and "There is no schedule" in text_of(answer)
+
+
+def test_a_list_of_all_offers_to_show_all_only_where_it_shows_some(boss: Client) -> None:
+    make_schedule(name="daily")
+    make_schedule(name="hourly", enabled=False)
+    assert "Show all" not in text_of(boss.get(reverse("admin:django_durable_schedule_changelist")))
+    found = text_of(boss.get(reverse("admin:django_durable_schedule_changelist") + "?status=disabled"))
+    assert "1 result" in found

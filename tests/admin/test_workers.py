@@ -113,3 +113,16 @@ def test_the_number_of_queries_does_not_grow(boss: Client) -> None:
     with CaptureQueriesContext(connection) as queries:
         boss.get(reverse(LIST))
     assert len(queries) <= 6
+
+
+def test_those_that_live_stand_first_and_each_at_its_place(boss: Client) -> None:
+    now = timezone.now()
+    make_worker(host="old", stopped_at=now - timedelta(hours=2), heartbeat_at=now - timedelta(hours=2))
+    make_worker(host="killed", heartbeat_at=now - timedelta(hours=1))
+    for pid, beat in ((9, 1), (8, 2)):
+        make_worker(host="mill", pid=pid, heartbeat_at=now - timedelta(seconds=beat))
+    make_worker(host="forge", heartbeat_at=now - timedelta(seconds=3))
+    rows = boss.get(reverse("admin:django_durable_worker_changelist")).context["cl"].result_list
+    hosts = [(worker.host, worker.pid) for worker in rows]
+    assert hosts[:3] == [("forge", hosts[0][1]), ("mill", 8), ("mill", 9)]
+    assert [host for host, _ in hosts[3:]] == ["killed", "old"]
