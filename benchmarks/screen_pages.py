@@ -21,6 +21,8 @@ class Look:
     """What is done on that page before the picture is taken."""
     of: str = ""
     """The part of the page that the picture shows; empty: its beginning."""
+    is_whole: bool = False
+    """However long the page is."""
     told: str = ""
     """Parts of the page whose words the tour has as well."""
     durable: Mapping[str, object] = field(default_factory=dict)
@@ -33,7 +35,10 @@ def pages_of_nothing() -> dict[str, Look]:
     """Where to look by the name of the picture, while nothing has happened yet."""
     from django.urls import reverse
 
-    found = {"overview-new": Look(reverse("admin:django_durable_overview")), "runs-new": Look(admin.runs_url())}
+    found = {
+        "overview-new": Look(reverse("admin:django_durable_overview"), is_whole=True),
+        "runs-new": Look(admin.runs_url()),
+    }
     return found | {"workflows-new": Look(reverse("admin:django_durable_workflows"))}
 
 
@@ -51,6 +56,7 @@ def pages() -> dict[str, Look]:
     overview, start = reverse("admin:django_durable_overview"), reverse("admin:django_durable_workflows_start")
     found = {
         "charts": Look(overview, of=".durable-pair:has(.durable-chart)"),
+        "overview-workers": Look(overview, of="#durable-workers"),
         "runs": Look(runs_url()),
         "runs-failed": Look(overview, lambda page: page.click("#durable-need-failed a")),
         "runs-one": Look(runs_url(f"?q={newest('failed', workflow=checkout)}")),
@@ -66,6 +72,7 @@ def pages() -> dict[str, Look]:
         "run-queued": Look(run_url(newest("queued"))),
         "run-children": Look(run_url(newest("failed", workflow=large)), fold_traceback),
         "run-long": Look(run_url(newest("succeeded", workflow="reports.yearly"))),
+        "run-log": Look(run_url(newest("failed", workflow=checkout)), of="section:has(> #durable-log)"),
         "run-claims": Look(run_url(recovered()), of="section:has(> #durable-claims)"),
         "run-audit": Look(run_url(newest("paused")), resume_one, of="section:has(> #durable-audit)"),
         "cancel": Look(waiting, lambda page: press(page, "Cancel")),

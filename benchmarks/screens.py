@@ -63,6 +63,7 @@ CITIES = (
     "Europe/London Europe/Berlin Europe/Helsinki Europe/Moscow Asia/Dubai Asia/Karachi Asia/Dhaka Asia/Bangkok "
     "Asia/Singapore Asia/Tokyo Australia/Brisbane Pacific/Noumea Pacific/Fiji Pacific/Tongatapu Pacific/Pago_Pago"
 )
+LONGEST = 4_000
 TALLEST = {"light": 1_300, "dark": 1_300, "phone": 1_400, "phone-dark": 1_400}
 CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
     "stock": {
@@ -70,6 +71,7 @@ CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
         "overview-no-worker": ("light",),
         "overview-new": ("light",),
         "charts": ("light",),
+        "overview-workers": ("light",),
         "runs": ("light",),
         "runs-one": ("light",),
         "runs-none": ("light",),
@@ -83,6 +85,7 @@ CHOSEN: dict[str, Mapping[str, Sequence[str]]] = {
         "resume-all": ("light",),
         "run-children": ("light",),
         "run-blocked": ("dark",),
+        "run-log": ("light",),
         "run-claims": ("light",),
         "run-audit": ("light",),
         "workers": ("light",),
@@ -267,7 +270,7 @@ def take(page: Any, look: Look, file: Path, variant: str) -> None:
     if look.of:
         page.locator(look.of).first.screenshot(path=file)
     else:
-        _take_beginning(page, file, TALLEST[variant])
+        _take_beginning(page, file, LONGEST if look.is_whole else TALLEST[variant])
     reduce(file)
     print(f"{file} {file.stat().st_size // 1024} kB", flush=True)
 

@@ -49,3 +49,4 @@ DURABLE = {"QUEUE": "database"}
 # What the workflows say is kept with their runs, as far as the logger is enabled for it; nobody prints it.
 LOGGING = {"version": 1, "disable_existing_loggers": False, "loggers": {"django_durable.workflow": {"level": "INFO"}}}
 JAZZMIN_UI_TWEAKS = {"default_theme_mode": "auto"}
+JAZZMIN_SETTINGS = {"site_brand": "The shop", "site_title": "The shop"}

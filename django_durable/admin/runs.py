@@ -142,7 +142,11 @@ class RunAdmin(SteeredAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return search.find(queryset, search_term), False
+        # What the list shows is found by itself. This is for what Django does with rows that were picked on it, and for
+        # fields of other models.
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "django_durable_run_changelist" and request.method != "POST"
+        return queryset if is_list else search.find(queryset, search_term), False
 
     def has_cancel_run_permission(self, request: HttpRequest) -> bool:
         return may(request, "cancel_run")

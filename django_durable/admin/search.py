@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.expressions import RawSQL
 
 from ..core.names import NAME_MAX
 from ..models import Run, Tag
@@ -23,11 +22,11 @@ def find(runs: QuerySet[Any], term: str) -> QuerySet[Any]:
     if "\x00" in term or len(term.strip()) > NAME_MAX:
         return runs.none()
     spellings = _spellings(term)
-    hashes, every = [hash_of(name) for name in spellings], Run.objects.using(Database().alias)
-    keyed = RawSQL(sql.keyed(*["%s"] * len(hashes)), hashes)  # noqa: S611  (of constants of the package)
-    # Not joined by OR, whose parts PostgreSQL would ask of each run that there is.
-    few = every.filter(pk__in=_with_id(term)).values("pk"), every.filter(pk__in=keyed).values("pk")
-    return runs.filter(pk__in=_tags(*spellings).values("run_id").union(*few, all=True))
+    found = _tags(*spellings).values("run_id")
+    if few := {*_with_id(term), *_with_key(*spellings)}:
+        # Not joined by OR, whose parts PostgreSQL would ask of each run that there is.
+        found = found.union(Run.objects.using(Database().alias).filter(pk__in=few).values("pk"), all=True)
+    return runs.filter(pk__in=found)
 
 
 def ways(runs: QuerySet[Any], term: str) -> list[QuerySet[Any]]:

@@ -142,18 +142,17 @@ def test_what_a_field_of_another_model_offers_is_looked_for_by_its_indexes(term:
     """Django's own search for these takes what is found as one queryset."""
     with CaptureQueriesContext(connection) as queries:
         assert not list(search.find(Run.objects.all(), term).order_by("-pk")[:20])
-    assert sum(rows_read(plan_of(queries[0]["sql"]))) < 3
+    assert sum(rows_read(plan_of(queries[-1]["sql"]))) == 0
 
 
 def test_of_what_has_a_tag_of_very_many_a_few_are_looked_up() -> None:
     """As an action does with the rows that were picked, and a field with the newest."""
-    every = Run.objects.all()
-    picked = [run.pk for run in every.order_by("pk")[:3]]
-    for found, most in ((search.find(every, "blue").filter(pk__in=picked), 3), (search.find(every, "blue")[:20], 20)):
+    every = search.find(Run.objects.all(), "blue").order_by("-pk")
+    picked = every.filter(pk__in=[run.pk for run in Run.objects.order_by("pk")[:3]])
+    for found, most in ((picked, 3), (every[:20], 20)):
         with CaptureQueriesContext(connection) as queries:
-            assert len(found.order_by("-pk") if most == 3 else found) == most
-        plan = plan_of(queries[0]["sql"])
-        assert max(rows_read(plan)) <= most + 1 and max(rows_read(plan, "django_durable_tag"), default=0) <= 5 * most
+            assert len(found) == most
+        assert 0 < sum(rows_read(plan_of(queries[0]["sql"]))) <= most + 1
 
 
 def test_a_nul_is_in_no_name() -> None:

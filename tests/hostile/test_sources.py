@@ -22,7 +22,6 @@ METHODS_OF_OTHERS = {"re.compile"}
 
 LOOKED_UP = {"import_string", "import_module", "get_model", "RawSQL"}
 KNOWN = {
-    "admin/search.py": {"RawSQL(sql.keyed(*['%s'] * len(hashes)), hashes)"},
     "checks/redis.py": {"import_string(found)", "import_string(wanted)"},
     "checks/settings.py": {"import_string(path)"},
     "client/model_ref.py": {"apps.get_model(self.label)"},
