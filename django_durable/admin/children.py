@@ -91,7 +91,7 @@ def _row(child: Any) -> dict[str, Any]:
         **named(child),
         "path": child.parent_path,
         "place": visible(child.parent_path),
-        "children_of": child.pk if child.any_child is not None else None,
+        "is_parent": child.any_child is not None,
         "is_troubled": child.status in TROUBLED,
         "created_at": child.created_at,
         "finished_at": child.finished_at,

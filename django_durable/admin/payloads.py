@@ -211,14 +211,15 @@ def _shown_errors(found: Mapping[Any, Any], more: str, most: int) -> ShownError:
     ]
     counted = ngettext("%(count)d failed: %(which)s", "%(count)d failed: %(which)s", len(told))
     which = cut(", ".join(place for place, _cause, _reason in told), 2 * SHORT)
+    headline = counted % {"count": len(told), "which": which}
     message = "\n".join(f"{place}: {cause}: {reason}" for place, cause, reason in told)
     first = visible(str(next(iter(found.values())).get("traceback") or ""))
     return ShownError(
-        type=counted % {"count": len(told), "which": which},
+        type=headline,
         message=cut(message, most),
         traceback=cut_front(first, most),
         more=more if len(message) > most or len(first) > most else "",
-        cause=counted % {"count": len(told), "which": which},
+        cause=headline,
         reason=cut(f"{told[0][1]}: {told[0][2]}", most),
     )
 

@@ -165,7 +165,11 @@ def queue_depths() -> list[QueueDepth]:
 
 def silent_since(now: datetime) -> datetime:
     """A process that was last heard of before that is taken for dead."""
-    return now - timedelta(seconds=MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
+    return now - timedelta(seconds=_silence())
+
+
+def _silence() -> float:
+    return MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS
 
 
 def live_workers(now: datetime) -> list[Worker]:
@@ -175,8 +179,7 @@ def live_workers(now: datetime) -> list[Worker]:
 
 def serving_workers() -> QuerySet[Worker]:
     """Processes that are alive and take up what is ready in their queues, which isolated ones do not."""
-    since = DatabaseNow(MISSED_BEATS * durable_settings().HEARTBEAT_SECONDS)
-    return _workers().filter(heartbeat_at__gte=since, is_isolated=False)
+    return _workers().filter(heartbeat_at__gte=DatabaseNow(_silence()), is_isolated=False)
 
 
 def heard_of_since(moment: datetime) -> tuple[list[Worker], Worker | None]:

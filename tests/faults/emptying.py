@@ -35,6 +35,15 @@ def empty_lists() -> None:
         get_redis_connection("default").flushdb()
 
 
+def are_lists_empty() -> bool:
+    """Whether nobody is told of anything."""
+    if settings.QUEUE != "redis":
+        return True
+    from django_redis import get_redis_connection
+
+    return not get_redis_connection("default").dbsize()
+
+
 @cache
 def _tables() -> list[str]:
     """Children before their parents."""

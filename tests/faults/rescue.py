@@ -29,7 +29,7 @@ from tests.app import enumerated
 from tests.app.models import Counter
 from tests.faults import sessions
 from tests.faults.checker import Facts, problems_of
-from tests.faults.emptying import empty, empty_lists
+from tests.faults.emptying import are_lists_empty, empty, empty_lists
 from tests.faults.pumped import PumpedWorker
 from tests.faults.rows import Rows, Snapshot
 from tests.faults.scenarios import DUE_SECONDS, EVENT, FAMILY, FIRING, SCENARIOS, Scenario, case_key
@@ -131,7 +131,8 @@ class Rescue:
     def finish(self, label: str, action: str | None) -> list[str]:
         """Do what the outside has still to do, be the clean worker, and check; what is wrong."""
         # First: what leads to no run is dropped by whoever takes it out.
-        strange = [f"{one.invariant}: {one.problem}" for one in violated_in_lists()]
+        listed = [] if are_lists_empty() else violated_in_lists()
+        strange = [f"{one.invariant}: {one.problem}" for one in listed]
         self._do_duties()
         if not self._rows.is_over():
             self._work_to_the_end()
