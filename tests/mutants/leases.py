@@ -182,6 +182,15 @@ LAPSES = [
         POSTGRES,
     ),
     Mutant(
+        "reap-right-after-most-of-a-lease",
+        "worker/loops/reap.py",
+        "until >= self._answered_at + settings.LEASE_SECONDS",
+        "until >= self._answered_at + 2 * settings.LEASE_SECONDS",
+        "An outage of a lease is taken for a session that was lost, and the whole fleet for dead.",
+        ("tests/worker/test_loops.py::test_after_an_outage_of_most_of_a_lease_all_who_live_are_waited_for",),
+        POSTGRES,
+    ),
+    Mutant(
         "release-as-crash",
         "store/sql/leases.py",
         "SET status = {QUEUED_OR_PAUSED}, queued_at = {d.now},",

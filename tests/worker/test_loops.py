@@ -126,14 +126,17 @@ def test_a_failing_loop_stops_neither_the_others_nor_itself(
 def test_a_loop_that_goes_on_failing_rests_longer_each_time(
     error: Exception, db: PrivateDatabase, travel: Travel
 ) -> None:
-    """While the database is away, what is due at once must not ask for it all the time."""
-    failing = Job(0.01, *[error] * 8)
-    runner = LoopRunner(db, [failing], batch=100)
+    """While the database is away, what is due at once must not ask for it all the time, nor what is due seldom."""
+    failing, seldom = Job(0.01, *[error] * 8), Job(60, error, error)
+    runner = LoopRunner(db, [failing, seldom], batch=100)
     rests = []
-    for _ in range(10):
+    for number in range(10):
         before = clock.monotonic()
         runner.run_due()
         rests.append(runner._due[failing] - before)
+        # Tried again at once, since it may be no more than a session that was lost; then when it is due.
+        assert (runner._due[seldom] - before < 1) is (number == 0)
+        assert seldom.ticks == min(number + 1, 2)
         travel(6)
     longest = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.01, 0.01]
     assert failing.ticks == 10
@@ -235,11 +238,7 @@ def test_after_an_outage_nobody_is_taken_for_dead_before_all_who_live_could_say_
     db: PrivateDatabase, queue: Heard, travel: Travel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alive, dead, reap = running(db), running(db), settled(Reap(db, queue))
-    with monkeypatch.context() as away:
-        away.setattr(recovery, "reap", refuse)
-        away.setattr(recovery, "find_lapsed", refuse)
-        with pytest.raises(OperationalError):
-            reap.tick()
+    lose_the_session(reap, monkeypatch)
     # So long was it away that every lease has lapsed and every process seems silent. Now it is back.
     travel(2 * LEASE)
     assert reap.tick() == 0
@@ -249,6 +248,39 @@ def test_after_an_outage_nobody_is_taken_for_dead_before_all_who_live_could_say_
     assert sum(two_ticks(reap, travel)) == 1
     assert (status_of(alive.run_id), status_of(dead.run_id)) == ("running", "queued")
     assert reap.interval == durable_settings().REAP_SECONDS
+
+
+def lose_the_session(reap: Reap, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as away:
+        away.setattr(recovery, "reap", refuse)
+        away.setattr(recovery, "find_lapsed", refuse)
+        with pytest.raises(OperationalError):
+            reap.tick()
+
+
+def test_a_session_that_is_lost_keeps_nobody_s_runs_waiting(
+    db: PrivateDatabase, queue: Heard, travel: Travel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looked a moment ago knows that no lease has lapsed since because nobody could renew it."""
+    dead, reap = running(db), settled(Reap(db, queue))
+    travel(LEASE - 5)
+    assert reap.tick() == 0
+    lose_the_session(reap, monkeypatch)
+    travel(6)
+    assert two_ticks(reap, travel) == ONE_IS_TAKEN
+    assert status_of(dead.run_id) == "queued"
+
+
+def test_after_an_outage_of_most_of_a_lease_all_who_live_are_waited_for(
+    db: PrivateDatabase, queue: Heard, travel: Travel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was to beat when it began has a lease that may be over."""
+    reap = settled(Reap(db, queue))
+    assert reap.tick() == 0
+    lose_the_session(reap, monkeypatch)
+    travel(LEASE - HEARTBEAT)
+    assert reap.tick() == 0
+    assert reap.interval < durable_settings().REAP_SECONDS
 
 
 def refuse(*args: object, **more: object) -> None:

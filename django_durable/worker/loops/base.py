@@ -18,7 +18,8 @@ logger = logging.getLogger("django_durable.worker")
 
 
 FIRST_BACK_OFF, LAST_BACK_OFF = 0.1, 5.0
-"""Seconds that a loop rests at least after it failed, twice as long each time."""
+"""Seconds that a loop rests at least after it failed, twice as long each time. Once it is no more than that, however
+seldom the loop is due: a session that was lost is a new one by then."""
 
 
 class Loop(Protocol):
@@ -80,5 +81,6 @@ class LoopRunner:
         return 0.0 if done >= self._batch else loop.interval
 
     def _back_off(self, loop: Loop) -> float:
+        is_first = loop not in self._back_offs
         self._back_offs[loop] = min(2 * self._back_offs.get(loop, FIRST_BACK_OFF / 2), LAST_BACK_OFF)
-        return max(loop.interval, self._back_offs[loop])
+        return FIRST_BACK_OFF if is_first else max(loop.interval, self._back_offs[loop])

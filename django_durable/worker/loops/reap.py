@@ -34,7 +34,8 @@ class Reap:
     lapsed, under the same token, at least a heartbeat ago.
 
     While the database is away every lease lapses and nobody can beat. Once it is back all who live do so within a
-    moment: until then nothing is taken, or the whole fleet's runs would be under suspicion.
+    moment: until then nothing is taken, or the whole fleet's runs would be under suspicion. Not where it was away for so
+    short a time that no lease has lapsed by that: what is lost then is most often this session alone.
     """
 
     def __init__(self, db: Database, queue: Queue, tell: Callable[[int], None] = lambda count: None) -> None:
@@ -45,6 +46,8 @@ class Reap:
         self._seen_at = 0.0
         # Who has just come does not know how long the database was away.
         self._was_away = True
+        self._answered_at = -inf
+        """When the last look was sent that was answered: those who live had their leases then."""
         self._rests_until = -inf
 
     @property
@@ -56,17 +59,23 @@ class Reap:
         try:
             if self._was_away:
                 self._rest()
-            if clock.monotonic() < self._rests_until:
+            if (now := clock.monotonic()) < self._rests_until:
                 return 0
-            return self._tick_twice() if self._db.dialect.has_one_writer else self._reap(None)
+            done = self._tick_twice() if self._db.dialect.has_one_writer else self._reap(None)
         except Error:
             self._was_away = True
             raise
+        self._answered_at = now
+        return done
 
     def _rest(self) -> None:
         """Raises what the database is away with."""
         database_now(self._db)
-        self._was_away, self._rests_until = False, clock.monotonic() + RETRIES * retry_seconds()
+        self._was_away = False
+        settings, until = durable_settings(), clock.monotonic() + RETRIES * retry_seconds()
+        # Whoever had beaten a heartbeat before the last look has a lease until then.
+        if until >= self._answered_at + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS:
+            self._rests_until = until
 
     def _tick_twice(self) -> int:
         if self._seen and clock.monotonic() - self._seen_at < durable_settings().HEARTBEAT_SECONDS:
