@@ -68,6 +68,15 @@ def folder() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def possible_tables() -> Iterator[None]:
+    """What a test leaves in the tables is possible, as `durable_check` says. Nobody has to have swept."""
+    yield
+    from tests.invariants import NO_SWEEP, violated
+
+    assert violated(settled=NO_SWEEP) == []
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
     """Tells the processes that tests start which database this run made."""

@@ -15,6 +15,8 @@ from django_durable.store.invariants.values import examine_values
 
 SHOWN = 20
 LONG = 365 * 86_400.0
+NO_SWEEP = 3600.0
+"""Seconds: no test waits as long for a sweep."""
 
 
 def violated(settled: float = 0.0) -> list[Violation]:

@@ -27,7 +27,7 @@ from tests.schedules.making import fire_loop, make_schedule, move_to, next_of, o
 from tests.store.parallel import Threads, answer, session, wait_until_blocked
 from tests.store.rows import status_of
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 
 
 @pytest.fixture

@@ -28,7 +28,10 @@ from tests.invariants import violated
 
 pytestmark = [pytest.mark.contract, pytest.mark.queueless]
 in_database = pytest.mark.django_db
-RAISED = {*rude.ERRORS, "text: all", "text: a megabyte", "10 MB", "too long an int", "arguments that raise"}
+RAISED = {
+    *rude.ERRORS,
+    *("text: all", "text: a megabyte", "10 MB", "too long an int", "arguments that raise", "no arguments"),
+}
 OTHERS = RAISED - EVERYWHERE - FORGING
 
 

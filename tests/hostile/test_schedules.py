@@ -120,6 +120,7 @@ def is_stored(part: Any) -> bool:
     return not isinstance(part, str) or ("\0" not in part and part.encode(errors="ignore").decode() == part)
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_one_bad_schedule_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     just_before_noon()
     rows = hostile_rows()
@@ -138,6 +139,7 @@ def test_one_bad_schedule_stops_no_other(caplog: pytest.LogCaptureFixture) -> No
     assert not Run.objects.exclude(workflow="app.nightly").exists()
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.parametrize("what", rude.ERRORS)
 def test_a_key_function_that_raises_stops_its_own_schedule_alone(what: str, as_in_a_worker: None) -> None:
     """It is a project's code, and is asked before there is a run that could fail."""
@@ -162,6 +164,7 @@ WAYS = (
 """Each of these takes another way through the code, or comes past ``except Exception``."""
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.parametrize("what", WAYS)
 def test_a_schedule_in_code_that_raises_when_it_is_read_stops_no_other(what: str, as_in_a_worker: None) -> None:
     class Raises(dict[str, Any]):
@@ -176,6 +179,7 @@ def test_a_schedule_in_code_that_raises_when_it_is_read_stops_no_other(what: str
     assert Schedule.objects.get(name="a bad one").problem
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.parametrize("what", WAYS)
 def test_a_receiver_that_raises_keeps_nobody_from_hearing_of_a_fire(what: str, as_in_a_worker: None) -> None:
     heard: list[Any] = []

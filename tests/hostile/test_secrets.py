@@ -121,6 +121,7 @@ def heard(servers: Servers) -> Iterator[bytearray]:
             said += line.recv(1 << 16)
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.contract
 def test_a_secret_stays_in_the_columns_of_values(servers: Servers, caplog: pytest.LogCaptureFixture) -> None:
     with heard(servers) as said:
@@ -138,6 +139,7 @@ def test_a_secret_stays_in_the_columns_of_values(servers: Servers, caplog: pytes
     assert worker.stop() == 0
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.contract
 def test_a_secret_in_an_error_stays_in_the_columns_of_values(caplog: pytest.LogCaptureFixture) -> None:
     (run, _), worker = worked(ByCode(), caplog, is_declined=True)
@@ -162,6 +164,7 @@ def test_a_log_that_tells_a_secret_is_seen() -> None:
 HISTORY = {f"{what}: plain" for what in ("Start by hand", "Send event card", "Create", "Change")}
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_no_page_and_no_export_shows_what_is_redacted(
     admin_client: Client, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

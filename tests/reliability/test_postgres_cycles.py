@@ -26,7 +26,7 @@ from tests.store.conftest import Connect
 from tests.store.parallel import Threads, answer
 from tests.store.rows import claimant
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 LEASE = 30
 
 

@@ -32,7 +32,8 @@ from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.fencing import still_held
 from django_durable.store.pruning import Retention, prune
-from tests.commands.rows import a_run, an_entry
+from tests.commands.checking import an_entry, claimed
+from tests.commands.rows import a_run
 from tests.invariants import violated
 from tests.store.conftest import Connect
 from tests.store.parallel import Hooked, Threads, answer, session, wait_until_blocked
@@ -53,7 +54,7 @@ from tests.store.rows import (
 )
 from tests.store.suspending import SUSPENSION, child_of, claim_all, suspend
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 
 DONE = Write(outcome=Completed("1"))
 OLD = timedelta(days=40)
@@ -260,7 +261,7 @@ def test_a_child_that_ends_while_its_parent_suspends_wakes_it(db: PrivateDatabas
 
 def an_old_run(status: str = "failed") -> Run:
     """Over for longer than anything is kept, and with a journal that one could fork from."""
-    run = a_run(age=OLD, status=status)
+    run = a_run(age=OLD, status=status, **claimed(1, OLD))
     an_entry(run, "first", 1)
     an_entry(run, "second", 2)
     for kind, data in ((PayloadKind.INPUT, '{"number":42}'), (PayloadKind.ERROR, "{}")):

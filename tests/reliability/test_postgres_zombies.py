@@ -62,7 +62,8 @@ def test_an_atomic_step_of_a_thawed_worker_is_rolled_back_whole() -> None:
     open_gate(gate)
     run_until_idle()
     assert run.result() == listener.result() == os.getpid()
-    assert open_transactions() == 1, "the frozen step's own"
+    # The process may have been frozen in the midst of a transaction of its own besides.
+    assert open_transactions() >= 1, "the frozen step's own"
     before = all_rows()
 
     zombie.thaw()
@@ -70,10 +71,11 @@ def test_an_atomic_step_of_a_thawed_worker_is_rolled_back_whole() -> None:
     assert all_rows() == before
     assert [counter.name for counter in Counter.objects.all()] == [f"counted in {os.getpid()}"]
     assert Event.objects.filter(run_id=listener.id).count() == 1
-    assert open_transactions() == 0
+    wait_until(lambda: open_transactions() == 0, message="the step's transaction to end")
     assert violated() == []
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_the_server_ends_the_transaction_of_a_worker_that_is_frozen_past_its_lease() -> None:
     """Nobody has to wait for it to thaw: what it had locked is free after a lease."""
     zombie, gate = Zombie(SEES), new_gate()
@@ -121,4 +123,5 @@ def test_the_beats_of_a_thawed_worker_renew_nobody_elses_lease(db: PrivateDataba
     after = row_of(run.id)
     # It renews first, and tells that it lives after that.
     assert (after == before) is is_fenced
+    assert violated() == []
     assert Run.objects.get(pk=run.id).lease_token == heir.lease.token

@@ -108,6 +108,7 @@ def test_without_the_fence_each_of_these_writes_is_seen() -> None:
     assert changed == set(KINDS), ends
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_a_run_that_another_still_works_on_is_left_to_it(db: PrivateDatabase) -> None:
     """It is not over, but under another token: what the thawed process sends meets a lease that stands."""
     zombie, gate = Zombie(BELIEVES), new_gate()

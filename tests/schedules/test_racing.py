@@ -68,6 +68,7 @@ def test_workers_that_tick_together_start_one_run_for_each_instant(threads: Thre
     assert fires(row) == [(NOON + hour * HOUR, "fired") for hour in range(10)]
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_workers_share_many_schedules_and_miss_none(threads: Threads) -> None:
     just_before_noon()
     rows = [make_schedule(name=f"schedule {number}") for number in range(20)]
@@ -78,6 +79,7 @@ def test_workers_share_many_schedules_and_miss_none(threads: Threads) -> None:
     assert len(runs()) == 20
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
     just_before_noon()
     row = make_schedule(catch_up="all", overlap="allow")
@@ -92,6 +94,7 @@ def test_workers_share_a_week_of_missed_instants(threads: Threads) -> None:
     assert len(runs()) == 7 * 24 + 1
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_workers_that_start_together_make_each_row_once(threads: Threads) -> None:
     crons = [f"{minute} * * * *" for minute in range(20)]
     barrier = threading.Barrier(WORKERS)
@@ -107,6 +110,7 @@ def test_workers_that_start_together_make_each_row_once(threads: Threads) -> Non
     assert all(one == ids[0] and len(one) == 20 for one in ids)
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() -> None:
     just_before_noon()
     rows = [make_schedule(name=name) for name in ("deleted", "disabled")]
@@ -125,6 +129,7 @@ def test_a_schedule_that_is_deleted_or_disabled_while_it_is_due_fires_nothing() 
     assert runs() == [] and not fresh(rows[1]).enabled
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.contract
 def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() -> None:
     row = make_schedule("* * * * * *", workflow="app.doubling", input='{"number": 4}', overlap="allow")
@@ -138,6 +143,7 @@ def test_two_worker_processes_and_one_schedule_make_one_run_for_each_second() ->
     assert all(later - one == timedelta(seconds=1) for one, later in pairwise(instants[1:]))
 
 
+@pytest.mark.usefixtures("possible_tables")
 def test_a_burst_fires_what_is_due() -> None:
     row = make_schedule("0 0 1 1 *", workflow="app.doubling", input='{"number": 4}')
     Schedule.objects.filter(pk=row.pk).update(next_fire_at=row.next_fire_at - timedelta(days=1000))

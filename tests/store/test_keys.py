@@ -84,6 +84,7 @@ def test_a_taken_key_may_be_rejected():
         take(on_conflict="reject")
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.behaviour("CHILD-02f")
 @pytest.mark.parametrize("fails", [False, True], ids=["commits", "rolls back"])
 def test_who_takes_a_key_that_is_being_taken_waits_for_how_that_ends(threads: Threads, connect: Connect, fails: bool):
@@ -98,6 +99,7 @@ def test_who_takes_a_key_that_is_being_taken_waits_for_how_that_ends(threads: Th
     assert IdempotencyKey.objects.get().run_id == run_id
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.behaviour("CHILD-02f")
 def test_of_many_who_take_a_key_at_once_one_starts_a_run(threads: Threads):
     barrier = threading.Barrier(6)

@@ -46,7 +46,7 @@ from tests.store.rows import (
 )
 from tests.store.test_log import line, log_of, stored
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 
 T = TypeVar("T")
 GATE = 20_260_101
@@ -159,7 +159,7 @@ def test_lines_that_a_branch_stores_between_snapshot_and_fence_cost_none_of_ours
         with transaction.atomic() if is_inside else nullcontext():
             return write_batch(Gate(where) if is_inside else gated, [(claimed.lease, ours), (other.lease, others)])
 
-    branch = Write(entries(step_entry("branch")), log=log_of(line("a", 4)))
+    branch = Write(entries(step_entry("branch", seq=2)), log=log_of(line("a", 4)))
     receipts = between(where, send_both, lambda: write_batch(db, [(claimed.lease, branch)]))
     assert all(receipt.is_held for receipt in receipts.values())
     assert (stored(claimed.run_id), stored(other.run_id)) == (["a", "b", "c"], ["x"])
@@ -344,6 +344,7 @@ def test_a_child_is_not_resumed_while_its_parent_journals_its_failure(
     """The check would find nothing, and the parent would fail for a child that goes on."""
     parent = running(db)
     child = make_run(Status.FAILED, parent_id=parent.run_id, parent_path="child")
+    child.payloads.create(kind="error", data="{}")
     watching = connect()
     with db.transaction():
         db.rows("SELECT 1 FROM django_durable_run WHERE id = %(id)s FOR NO KEY UPDATE", id=parent.run_id)
@@ -351,8 +352,9 @@ def test_a_child_is_not_resumed_while_its_parent_journals_its_failure(
         wait_until_blocked(watching, session(db))
         db.rows(
             "INSERT INTO django_durable_journalentry (run_id, path, seq, kind, status, attempts, awaits, started_at,"
-            " token) VALUES (%(id)s, 'child', 1, 'child', 'failed', 0, '', now(), %(id)s)",
+            " token) VALUES (%(id)s, 'child', 1, 'child', 'failed', 0, '', now(), %(token)s)",
             id=parent.run_id,
+            token=parent.lease.token,
         )
     assert answer(future) == []
     assert status_of(child) == Status.FAILED

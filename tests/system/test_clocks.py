@@ -22,7 +22,7 @@ from tests.system.needs import faketime_library
 from tests.system.workflows import held, napping
 from tests.system.working import SETTINGS, failed, start_worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 
 WRONG = 600
 """Seconds: twenty leases of those that workers have by default."""

@@ -15,7 +15,7 @@ from tests.processes import FAST, Worker, wait_until
 from tests.system.workflows import aborting, greedy, greedy_async, taking_all
 from tests.system.working import start_worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
 
 GIGABYTE = 1 << 30
 SPACE = 3 * GIGABYTE
