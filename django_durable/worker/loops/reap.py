@@ -34,8 +34,8 @@ class Reap:
     lapsed, under the same token, at least a heartbeat ago.
 
     While the database is away every lease lapses and nobody can beat. Once it is back all who live do so within a
-    moment: until then nothing is taken, or the whole fleet's runs would be under suspicion. Not where it was away for so
-    short a time that no lease has lapsed by that: what is lost then is most often this session alone.
+    moment: until then nothing is taken, or the whole fleet's runs would be under suspicion. Not where it was away for
+    so short a time that no lease has lapsed by that: what is lost then is most often this session alone.
     """
 
     def __init__(self, db: Database, queue: Queue, tell: Callable[[int], None] = lambda count: None) -> None:
