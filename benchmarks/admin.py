@@ -207,7 +207,9 @@ def pages(client: Any) -> Iterator[list[Page]]:
         yield [Page(f"runs: {verb} all that match, asked", runs_url(), every)]
     parent = newest("succeeded", workflow__startswith="imports.", parent=None)
     yield [Page("runs: of a parent", runs_url(f"?parent={parent}"))]
-    yield [Page("a run with 2,000 entries", run_url(newest("succeeded", workflow="reports.yearly")))]
+    long = run_url(newest("succeeded", workflow="reports.yearly"))
+    yield [Page("a run with 2,000 entries", long)]
+    yield [Page("a run with 2,000 entries: the last", f"{long}?until=last")]
     yield [
         Page(f"a run: {status}", run_url(newest(status))) for status in ("succeeded", "failed", "running", "waiting")
     ]

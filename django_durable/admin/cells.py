@@ -118,6 +118,12 @@ def relative(value: datetime | None, now: datetime) -> str:
     )
 
 
+def due(value: datetime, now: datetime) -> str:
+    """When something comes, or since when it is overdue."""
+    when = relative(value, now)
+    return when if value > now else format_html(gettext("due {}"), when)
+
+
 def rough(value: timedelta) -> str:
     """A length of time in its largest unit."""
     seconds = int(value.total_seconds())

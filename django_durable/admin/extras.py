@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Case, CharField, Exists, F, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Cast, Concat, Left
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
@@ -23,6 +24,8 @@ from .text import visible
 
 LONG = 500
 """Entries of a journal that is not looked through for a line of a list."""
+BEYOND = "beyond"
+"""In place of status and path of the newest entry of such a one."""
 STEP_SHOWN, HOST_SHOWN, ERROR_SHOWN = 40, 40, 60
 ERROR_READ = 8_192
 """Characters of an error, most of which are its traceback. Of a longer one its run's page tells."""
@@ -89,7 +92,7 @@ def _part(rows: QuerySet[Any], key: str, what: str) -> QuerySet[Any, Any]:
 
 def _newest_entry() -> Case:
     """Status and path of what a run has journaled last."""
-    return _newest(Concat("status", Value(":"), "path"))
+    return _newest(Concat("status", Value(":"), "path"), BEYOND)
 
 
 def _failed_last() -> Case:
@@ -97,11 +100,11 @@ def _failed_last() -> Case:
     return _newest(F("path"), status=EntryStatus.FAILED)
 
 
-def _newest(text: Any, **only: str) -> Case:
-    """Of the last entry; nothing where that is to be looked for among very many."""
+def _newest(text: Any, beyond: str = "", **only: str) -> Case:
+    """Of the last entry; ``beyond`` where that is to be looked for among very many."""
     journal = JournalEntry.objects.filter(run_id=OuterRef("pk")).order_by()
     newest = journal.filter(**only).order_by("-seq").annotate(text=text).values("text")[:1]
-    return Case(When(Exists(journal[LONG : LONG + 1]), then=Value("")), default=Subquery(newest))
+    return Case(When(Exists(journal[LONG : LONG + 1]), then=Value(beyond)), default=Subquery(newest))
 
 
 def _error(run: Run, text: str) -> str:
@@ -124,6 +127,9 @@ def _named(worker: str) -> str:
 
 def _latest(text: str) -> str:
     """What is journaled of a step that succeeded is its end: the run has come to whatever is after it."""
+    if text == BEYOND:
+        told = gettext("more than {} entries")
+        return format_html('<span class="durable-quiet">{}</span>', told.format(number_format(LONG)))
     status, _, path = text.partition(":")
     shown = cells.name(path, STEP_SHOWN)
     return format_html(gettext("after {}"), shown) if status in OVER else shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from uuid import UUID, uuid4
 
@@ -16,12 +17,15 @@ from ..exceptions import InvalidName
 from .errors import translated
 from .finding import Place
 from .once import MARK_MOST, mark
+from .text import visible
 
 ACTION_MOST = 5_000
 """Runs that one action takes; their ids travel through the confirmation page."""
 ID_CHARACTERS = 37
 BACKFILLED_MOST = 1_000
 COUNT_MOST = 10**12
+AWAITED_SHOWN = 20
+"""Events that a run waits for, and that the form of one names."""
 
 
 class _Instant(forms.DateTimeInput):
@@ -142,6 +146,13 @@ class EventForm(ReasonForm):
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
 
     field_order = ("name", "payload", "reason", "key")
+
+    def __init__(self, data: Any = None, *, awaited: Sequence[str] = ()) -> None:
+        """``awaited``: the events that the run waits for; the first is filled in."""
+        super().__init__(data, initial={"name": next(iter(awaited), "")})
+        if len(awaited) > 1:
+            named = [visible(name) for name in awaited[:AWAITED_SHOWN]] + ["…"] * (len(awaited) > AWAITED_SHOWN)
+            self.fields["name"].help_text = _("It waits for: %s.") % ", ".join(named)
 
     def clean_name(self) -> str:
         return name_of("event", self.cleaned_data["name"])

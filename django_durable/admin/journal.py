@@ -43,6 +43,8 @@ OTHERS_SHOWN = 100
 VALUE_EXCERPT = 300
 """Characters of a value in the journal; a page has hundreds of them."""
 SEQ_MOST = 2**31 - 1
+LAST = "last"
+"""What an address says in place of the number of the last entry, whichever that is by now."""
 SCOPE, ATTEMPT, AUDIT = "%scope", "%attempt", "%audit"
 """What is read with the payloads, and is no kind of these."""
 
@@ -101,38 +103,55 @@ class Listing:
 
 @dataclass(slots=True, frozen=True)
 class Window:
-    """The part of a journal that is looked at: ``most`` entries from ``first`` on, of the scope ``inside``, or
-    ``is_alone`` the entry there."""
+    """The part of a journal that is looked at: ``most`` entries from ``first`` on, or where ``until`` is given those
+    that end with it, of the scope ``inside``, or ``is_alone`` the entry there."""
 
     first: int = 0
     inside: str = ""
     most: int = ENTRIES_SHOWN
     is_alone: bool = False
+    until: int = 0
 
     @classmethod
     def of(cls, query: QueryDict) -> Window:
         """As the address says; what makes no sense in it is left out."""
-        first = query.get("from", "")
         inside, alone = (query.get(name, "").replace("\x00", "")[:PATH_MAX] for name in ("in", "at"))
-        number = min(int(first), SEQ_MOST) if first.isdecimal() and len(first) < 20 else 0
-        most = ENTRIES_NEAR if number and "near" in query else ENTRIES_SHOWN
-        return cls(number, alone or inside, most, is_alone=bool(alone))
+        until = SEQ_MOST if query.get("until") == LAST else _number(query.get("until", ""))
+        first = 0 if until else _number(query.get("from", ""))
+        most = ENTRIES_NEAR if first and "near" in query else ENTRIES_SHOWN
+        return cls(first, alone or inside, most, is_alone=bool(alone), until=until)
 
     @property
     def is_all(self) -> bool:
-        return not (self.first or self.inside)
+        return not (self.first or self.inside or self.until)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes after it."""
+        return self.until == SEQ_MOST
+
+    @property
+    def place(self) -> dict[str, int | str]:
+        """What an address says of where it begins, or ends; nothing where that is the beginning of what is shown."""
+        if self.until:
+            return {"until": LAST if self.is_last else self.until}
+        return {"from": self.first} if self.first else {}
 
     @property
     def condition(self) -> Q:
         """Of the scope everything that has its path above it, and what stands beside that: its undo, say. Calls of
         one name with keys, ``name[key]``, are in no scope that has it."""
-        found = Q(seq__gte=self.first)
+        found = Q(seq__lte=self.until) if self.until else Q(seq__gte=self.first)
         if self.is_alone:
             found &= Q(path__in=[self.inside, self.inside + UNDO])
         elif self.inside:
             inside = Q(path__in=[self.inside, self.inside + TURN, self.inside + UNDO])
             found &= inside | Q(path__startswith=f"{self.inside}/") | Q(path__startswith=f"{self.inside}[")
         return found
+
+
+def _number(text: str) -> int:
+    return min(int(text), SEQ_MOST) if text.isdecimal() and len(text) < 20 else 0
 
 
 class Try(NamedTuple):
@@ -166,16 +185,18 @@ class AuditRow:
 
 
 def entries_of(run: Run, window: Window, *, with_values: bool) -> Listing:
-    """The entries of the window in the journal's order, as dicts."""
+    """The entries of the window in the journal's order, as dicts. Cut is its end, or where it has one its beginning."""
     journal = JournalEntry.objects.using(Database().alias).filter(run_id=run.pk)
     # The paths first: what is long is fetched of those entries only that are shown.
-    paths = journal.filter(window.condition).order_by("seq").values("path")[: window.most + 1]
+    order = "-seq" if window.until else "seq"
+    paths = journal.filter(window.condition).order_by(order).values("path")[: window.most + 1]
     entries = with_excerpt(_decided(journal.filter(path__in=paths)), "error", ERROR_EXCERPT)
     columns = [*COLUMNS, "error_text", "error_size"]
     if with_values:
         entries = with_excerpt(entries, "value", VALUE_EXCERPT)
         columns += ["value_text", "value_size"]
-    return Listing.of(entries.order_by("seq").values(*columns), window.most)
+    found = Listing.of(entries.order_by(order).values(*columns), window.most)
+    return Listing(found.rows[::-1], found.is_cut) if window.until else found
 
 
 def scopes_as_text(run: Run, rows: Sequence[dict[str, Any]]) -> QuerySet[Any, Any]:

@@ -208,8 +208,7 @@ class RunAdmin(SteeredAdmin):
         if run.started_at is None and run.status == Status.QUEUED:
             return format_html(gettext("queued {}"), cells.relative(run.queued_at, now))
         if run.started_at is None and run.status == Status.SCHEDULED and run.wake_at is not None:
-            wakes = cells.relative(run.wake_at, now)
-            return wakes if run.wake_at > now else format_html(gettext("due {}"), wakes)
+            return cells.due(run.wake_at, now)
         return cells.relative(run.started_at, now)
 
     @admin.display(description=_("duration"))

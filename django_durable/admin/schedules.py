@@ -113,7 +113,9 @@ class ScheduleAdmin(SteeredAdmin):
 
     @admin.display(description=_("next"))
     def next(self, schedule: Schedule) -> str:
-        return cells.relative(schedule.next_fire_at, clock.utcnow()) if schedule.enabled else cells.NOTHING
+        if not schedule.enabled or schedule.next_fire_at is None:
+            return cells.NOTHING
+        return cells.due(schedule.next_fire_at, clock.utcnow())
 
     @admin.display(description=_("last"))
     def last(self, schedule: Schedule) -> str:

@@ -20,7 +20,7 @@ from ..store.locking import brief_lock, locked
 from . import verbs
 from .confirming import Question, ask, named, page
 from .errors import told
-from .forms import EventForm, ForkForm, ReasonForm
+from .forms import AWAITED_SHOWN, EventForm, ForkForm, ReasonForm
 from .once import made_since, once
 from .permissions import may
 from .text import visible
@@ -67,7 +67,7 @@ def event(model_admin: Any, request: HttpRequest, run_id: UUID) -> HttpResponse:
     if run.status not in LIVE:
         model_admin.message_user(request, _("The run is over: it takes no events."), messages.WARNING)
         return HttpResponseRedirect(run_url(model_admin, run))
-    form = EventForm(request.POST if "confirmed" in request.POST else None, initial={"name": _awaited(run)})
+    form = EventForm(request.POST if "confirmed" in request.POST else None, awaited=_awaited(run))
     if form.is_valid() and _send(form, run, request):
         model_admin.message_user(request, _("The event was sent."), messages.SUCCESS)
         return HttpResponseRedirect(run_url(model_admin, run))
@@ -154,10 +154,10 @@ def _fork(form: ForkForm, run: Run, request: HttpRequest) -> UUID | None:
     return None
 
 
-def _awaited(run: Run) -> str:
-    """The event that the run waits for, where there is one; of several the first."""
+def _awaited(run: Run) -> list[str]:
+    """The events that the run waits for: of one wait there may be several, and each branch has its own."""
     waits = JournalEntry.objects.using(Database().alias).filter(
         run_id=run.pk, kind=Kind.EVENT, status=EntryStatus.WAITING
     )
-    names = waits.order_by("seq").values_list("awaits", flat=True).first() or ""
-    return names.partition("\n")[0]
+    found = waits.order_by("seq").values_list("awaits", flat=True)[: AWAITED_SHOWN + 1]
+    return list(dict.fromkeys(name for names in found for name in names.split("\n") if name))

@@ -186,6 +186,7 @@ RERUN = RunVerb(
     question=ngettext_lazy("Run this again?", "Run these %(count)d again?", "count"),
     consequence=_("A new run begins at once, with the same input and options. The old one stays as it is."),
     done=ngettext_lazy("%(count)d run was started anew.", "%(count)d runs were started anew.", "count"),
+    nothing=_("Nothing was started: the input is kept no longer."),
     eligible=Q(pk__in=Payload.objects.filter(kind=PayloadKind.INPUT).values("run_id")),
     happened=Q(),
     act=verbs.rerun_runs,

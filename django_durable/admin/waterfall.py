@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import durable_settings
 from ..core.flow.undoing import UNDO
 from ..core.journal.states import LIVE, EntryStatus, Kind
 from ..models import Run
 from . import cells
 from . import waterfall_words as words
 from .axis import Axis
-from .journal import ENTRIES_NEAR, THE_RUN, VALUE_EXCERPT, Listing, Try, Window
+from .journal import ENTRIES_NEAR, LAST, THE_RUN, VALUE_EXCERPT, Listing, Try, Window
 from .payloads import excerpt_of, shown, shown_error
 from .run_attempts import Part, is_between, made, parts_of
 from .text import visible
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 DEPTH_MOST = 8
 TRIED = frozenset({Kind.STEP, Kind.UNDO, Kind.POLL})
-BAR_LEAST = 0.4
+BAR_LEAST = 1.2
 """Per cent: a bar of nothing is still seen."""
 SETTLE = 20
 """A picture of what goes on changes when a bar would grow by so manieth of the whole: not with every look at it."""
@@ -49,8 +50,12 @@ class Waterfall:
     count: int = 0
     is_empty: bool = False
     """Whether there is nothing to draw: no entry, and no more than one attempt of the run."""
+    before: str = ""
+    """The address of the entries that come before; empty: there are none."""
     following: str = ""
-    """The address of the entries that come next; empty: there are none."""
+    """Of those that come next."""
+    last: str = ""
+    """Of the last ones, where these come later."""
     neighbours: str = ""
     """Where one that is looked at alone is among those around it."""
 
@@ -100,16 +105,32 @@ def waterfall_of(
     is_cut = entries.is_cut
     found = Waterfall(_axis_of(run, nodes, around, window, family, now, is_cut=is_cut), count=len(entries.rows))
     found.is_empty = not entries.rows and not (window.is_all and run.attempt > 1)
-    draw, rows = _Drawing(run, found.axis, family, addresses, now), Rows(may_fork)
+    draw, rows = _Drawing(run, found.axis, family, addresses, now, window.place), Rows(may_fork)
     if window.is_all:
         found.rows.append(rows.write(draw.run_itself()))
     found.rows += [rows.write(line) for line in draw.lines(nodes, window.inside)]
-    if is_cut:
-        inside = {"in": window.inside} if window.inside else {}
-        found.following = _address({**inside, "from": entries.rows[-1]["seq"] + 1})
-    if window.is_alone and entries.rows:
+    if not window.is_alone:
+        _link_pages(found, window, entries)
+    elif entries.rows:
         found.neighbours = _address({"from": max(entries.rows[0]["seq"] - ENTRIES_NEAR // 2, 1), "near": 1})
     return found
+
+
+def _link_pages(found: Waterfall, window: Window, entries: Listing) -> None:
+    """Of the side that was not read: who came to this part by our links has come from there."""
+    inside = {"in": window.inside} if window.inside else {}
+    last = _address({**inside, "until": LAST})
+    if not entries.rows:
+        # Turns that are over leave the journal, and an address may be of before that.
+        found.last = "" if window.is_last or not window.place else last
+        return
+    has_before = entries.is_cut if window.until else window.first > 1
+    has_more = not window.is_last if window.until else entries.is_cut
+    if has_before:
+        found.before = _address({**inside, "until": entries.rows[0]["seq"] - 1})
+    if has_more:
+        found.following = _address({**inside, "from": entries.rows[-1]["seq"] + 1})
+        found.last = last
 
 
 def _address(query: Mapping[str, Any]) -> str:
@@ -168,6 +189,13 @@ def _every(nodes: Iterable[Node]) -> Iterator[Node]:
         yield from _every(node.children)
 
 
+def _made_again(row: Mapping[str, Any]) -> int:
+    """How many attempts at the entry were made again; those of a poll begin anew whenever it has asked."""
+    if row["kind"] not in (Kind.STEP, Kind.UNDO):
+        return 0
+    return int(row["attempts"]) - int(row["status"] != EntryStatus.RETRYING)
+
+
 def _planned(run: Run, node: Node) -> datetime | None:
     """Until when it waits, where the run will come back to it."""
     is_waiting = node.status in (EntryStatus.WAITING, EntryStatus.RETRYING)
@@ -181,6 +209,8 @@ class _Drawing:
     family: Family
     addresses: Addresses
     now: datetime
+    place: Mapping[str, int | str]
+    """Where the window is: what is closer by is to have there what is seen here."""
 
     def lines(self, nodes: list[Node], unfolded: str) -> Iterator[Line]:
         for depth, node in walk(nodes, unfolded):
@@ -218,7 +248,8 @@ class _Drawing:
             duration=cells.duration(node.start, node.end),
         )
         if node.children or node.entry:
-            line.closer = _address({"in" if node.is_scope or node.children else "at": node.path})
+            is_around = node.is_scope or node.children
+            line.closer = _address({"in": node.path, **self.place} if is_around else {"at": node.path})
         if node.is_winner:
             line.state = cells.pill("succeeded", _("winner"))
         if node.entry:
@@ -227,7 +258,9 @@ class _Drawing:
 
     def _tell(self, line: Line, row: Mapping[str, Any]) -> None:
         line.seq, line.kind, line.attempts = row["seq"], words.kind(row), row["attempts"]
-        line.tries = words.tries(self.family.attempts.get(row["path"], ()))
+        logged = self.family.attempts.get(row["path"], ())
+        line.tries = words.tries(logged)
+        line.is_told_in_part = self._has_log and _made_again(row) > len(logged)
         line.state = cells.pill(row["status"], words.LABELS.get(row["status"], row["status"]))
         if (child := self.family.children.get(row["path"])) is not None:
             line.child_url = self.addresses.of_run(child["pk"])
@@ -245,6 +278,11 @@ class _Drawing:
             more = self.addresses.of("value", path=row["path"])
             line.value = shown(self.run, "value", excerpt_of(row, "value"), more, VALUE_EXCERPT)
 
+    @property
+    def _has_log(self) -> bool:
+        """Whether its attempts are to be in the log: a fork begins without that of the run that it is of."""
+        return durable_settings().LOG_LINES > 0 and self.run.forked_from is None
+
     def _fold(self, fold: Fold, depth: int) -> Line:
         starts = [node.start for node in fold.nodes if node.start]
         ends = [node.end for node in fold.nodes if node.end]
@@ -258,7 +296,7 @@ class _Drawing:
             self._bars("scope", start, end),
             started=words.clock(start, self.axis.start),
             duration=cells.duration(start, end),
-            closer=_address({"in": fold.scope}),
+            closer=_address({"in": fold.scope, **self.place}),
         )
 
     # --- bars ----------------------------------------------------------------------------------

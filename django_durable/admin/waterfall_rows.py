@@ -50,6 +50,8 @@ class Line:
     attempts: int = 0
     tries: str = ""
     """In words what the bars show of the attempts that were made again."""
+    is_told_in_part: bool = False
+    """Whether the log does not have all of these."""
     started: str = ""
     duration: str = ""
     waits: str = ""
@@ -81,7 +83,7 @@ class Rows:
             line.kind,
             _track(line.bars, line.marks),
             line.state,
-            _aside(_attempts(line.attempts)) if line.attempts > 1 else "",
+            _aside(_attempts(line)) if line.attempts > 1 else "",
             format_html('<span class="durable-unseen">: {}</span>', line.tries) if line.tries else "",
             _aside(line.waits) if line.waits else "",
             line.started,
@@ -164,8 +166,9 @@ def _name(line: Line) -> SafeString:
     return format_html('<a href="{}"><bdi>{}</bdi></a>', line.closer, line.label)
 
 
-def _attempts(number: int) -> str:
-    return ngettext("%d attempt", "%d attempts", number) % number
+def _attempts(line: Line) -> str:
+    told = ngettext("%d attempt", "%d attempts", line.attempts) % line.attempts
+    return gettext("{}, not all of them in the log").format(told) if line.is_told_in_part else told
 
 
 def _aside(text: Any) -> SafeString:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.db.models import Case, DateTimeField, F, Q, QuerySet, Value, When
 from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 RUNS_SHOWN = 50
 NAMES_SHOWN = 500
 """Queues and workflows that the page of one names."""
+NAMES_IN_A_LINE = 12
+"""Queues that a line of a list names."""
 LABELS = {"alive": _("alive"), "silent": _("silent"), "stopped": _("stopped")}
 
 
@@ -156,6 +158,8 @@ def state_of(worker: Worker, now: datetime) -> str:
 
 
 def names_of(names: Any) -> str:
-    """What a worker serves or knows, as it has written it down."""
+    """What a worker serves, as it has written it down; of very many the first, its page has the others."""
     listed = names if isinstance(names, list) else [names]
-    return format_html_join(", ", "{}", ((cells.name(str(name)),) for name in listed))
+    found = format_html_join(", ", "{}", ((cells.name(str(name)),) for name in listed[:NAMES_IN_A_LINE]))
+    more = len(listed) - NAMES_IN_A_LINE
+    return format_html("{} +{}", found, more) if more > 0 else found

@@ -81,6 +81,8 @@ class Reader(HTMLParser):
             self.faults.append("th that does not say of what")
         if "durable-scroll" in kind.split() and (given.get("tabindex") != "0" or not is_named):
             self.faults.append(f"a box that no key scrolls, or that has no name: {given}")
+        if "data-durable-when" in given and given.get("role") != "status":
+            self.faults.append("a word of the page's own that nobody hears")
         if HEADING.fullmatch(tag):
             self.headings.append(int(tag[1]))
         if tag not in VOID:
@@ -172,6 +174,7 @@ SOUND = "<h1>Runs</h1>"
         ("<p id=a></p><p id=a></p>", "two are called a"),
         ("<p aria-labelledby=gone></p>", "p: aria-labelledby gone"),
         ("<input name=q id=q>", "input q without a label"),
+        ("<span data-durable-when=stale hidden>Old</span>", "a word of the page's own that nobody hears"),
     ],
 )
 def test_the_reader_sees_what_is_wrong(html: str, fault: str) -> None:

@@ -64,6 +64,11 @@ def test_a_line_says_when_it_fires(boss: Client) -> None:
     assert run_url(run) in response.content.decode()
 
 
+def test_a_line_whose_instant_has_passed_says_that_it_is_due(boss: Client) -> None:
+    make_schedule(next_fire_at=timezone.now() - timedelta(minutes=28))
+    assert "due 28 min ago" in text_of(boss.get(reverse(LIST)))
+
+
 @pytest.mark.parametrize(
     ("typed", "found"),
     [("REPORT", ["daily", "hourly"]), ("hour", ["hourly"]), ("report hour", ["hourly"]), ("%", []), ("a\x00b", None)],

@@ -105,9 +105,8 @@ def test_the_page_of_a_run_without_input_says_so(boss: Client) -> None:
     run = make_run("failed")
     asked = boss.post(verb_url(run, "fork"), {"confirmed": "1", "from_step": "a"})
     assert "Its input is gone" in text_of(asked)
-    assert "Nothing was done: none of them is such that it could be." in text_of(
-        boss.post(verb_url(run, "rerun"), follow=True)
-    )
+    again = boss.post(verb_url(run, "rerun"), follow=True)
+    assert "Nothing was started: the input is kept no longer." in text_of(again)
     assert boss.get(list_url()).status_code == 200
 
 

@@ -111,6 +111,21 @@ def test_an_event_reaches_the_run_that_waits_for_it(boss: Client) -> None:
     assert LogEntry.objects.get().change_message == "Send event packed: by phone"
 
 
+def test_the_form_of_an_event_names_all_that_the_run_waits_for(boss: Client) -> None:
+    run = make_run("waiting")
+    waits = {"kind": "event", "status": "waiting", "finished_at": None}
+    make_entry(run, "verdict", 1, awaits="approved\nrejected", **waits)
+    make_entry(run, "both/left", 2, awaits="packed <b>", **waits)
+    make_entry(run, "both/right", 3, awaits="approved", **waits)
+    make_entry(run, "earlier", 4, awaits="ordered", kind="event")
+    asked = boss.post(verb_url(run, "event"))
+    assert asked.context["form"]["name"].value() == "approved"
+    assert "It waits for: approved, rejected, packed <b>." in text_of(asked)
+    make_entry(run, "many", 5, awaits="\n".join(f"no {number}" for number in range(18)), **waits)
+    asked = text_of(boss.post(verb_url(run, "event")))
+    assert "no 16, …." in asked and "no 17" not in asked
+
+
 def test_a_form_that_is_sent_twice_sends_one_event(boss: Client) -> None:
     run = make_run("waiting")
     data = {"confirmed": "1", "name": "packed", "payload": "", "key": str(run.pk)}

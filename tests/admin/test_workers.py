@@ -106,6 +106,13 @@ def test_only_so_many_names_are_listed(boss: Client, monkeypatch: pytest.MonkeyP
     assert "Workflows a b There are more" in text
 
 
+@pytest.mark.parametrize("name", [LIST, "admin:django_durable_overview"])
+def test_of_a_worker_of_very_many_queues_a_line_has_the_first(boss: Client, name: str) -> None:
+    make_worker(queues=[f"queue-{number}" for number in range(100)])
+    # The overview has a table of queues besides.
+    assert "queue-10 , queue-11 +88" in text_of(boss.get(reverse(name)))
+
+
 def test_the_number_of_queries_does_not_grow(boss: Client) -> None:
     for pid in range(30):
         make_worker(pid=pid)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
+from django_durable.admin.waterfall import BAR_LEAST
 from django_durable.models import Audit, Run
 from tests.admin.pages import run_url
 from tests.admin.world import make_entry, make_run
@@ -81,7 +82,7 @@ def test_a_short_step_beside_a_long_one_is_looked_at_closely(page: Page) -> None
     make_entry(run, "pack", 2, started_at=begun + timedelta(seconds=10), finished_at=begun + timedelta(hours=2))
     rows = page.locator("table.durable-timeline tbody tr")
     page.goto(run_url(run))
-    assert rows.filter(has_text="pay").evaluate(SHARE) < 0.01
+    assert rows.filter(has_text="pay").evaluate(SHARE) < 2 * BAR_LEAST / 100
     rows.get_by_role("link", name="pay").click()
     expect(rows).to_have_count(1)
     assert rows.evaluate(SHARE) > 0.99

@@ -42,7 +42,7 @@ MORE = ("from", "near", "in", "of", "id", "path", "since", "limit", "expression"
 OTHERS = [
     *(("schedule_changelist", field) for field in ("status", "p", "o", "q")),
     *(("worker_changelist", field) for field in ("p", "o")),
-    *(("run_change", field) for field in ("from", "near", "in")),
+    *(("run_change", field) for field in ("from", "until", "near", "in")),
     *(("run_value", field) for field in ("of", "id", "path")),
     *(("schedule_preview", field) for field in ("expression", "timezone")),
 ]
@@ -168,7 +168,10 @@ CAPPED = {
         {"expression": "* * * * * *", "n": "999999999"},
         {"expression": "0 0 29 2 mon", "timezone": "UTC"},
     ],
-    "run_change": [{"from": "9" * 400}, {"near": "9" * 400}, {"in": "a/" * 5_000}, {"from": "-9"}],
+    "run_change": [
+        *({"from": "9" * 400}, {"near": "9" * 400}, {"until": "9" * 400}),
+        *({"in": "a/" * 5_000}, {"from": "-9"}),
+    ],
     "overview_charts": [{"hours": "999999999"}, {"window": "9" * 400}],
     "run_value": [{"of": "event", "id": "9" * 400}, {"of": "value", "path": "x" * 100_000}],
 }
