@@ -184,10 +184,19 @@ LAPSES = [
     Mutant(
         "reap-right-after-most-of-a-lease",
         "worker/loops/reap.py",
-        "until >= self._answered_at + settings.LEASE_SECONDS",
-        "until >= self._answered_at + 2 * settings.LEASE_SECONDS",
+        "until >= self._answered_at + kept",
+        "until >= self._answered_at + 2 * kept",
         "An outage of a lease is taken for a session that was lost, and the whole fleet for dead.",
         ("tests/worker/test_loops.py::test_after_an_outage_of_most_of_a_lease_all_who_live_are_waited_for",),
+        POSTGRES,
+    ),
+    Mutant(
+        "reap-right-after-the-second-outage",
+        "worker/loops/reap.py",
+        "if now >= self._settled_at:",
+        "if now >= -inf:",
+        "A look between two outages, before anybody could beat, passes for one that all who live have outlived.",
+        ("tests/worker/test_loops.py::test_two_outages_with_a_look_between_them_are_one",),
         POSTGRES,
     ),
     Mutant(

@@ -47,7 +47,9 @@ class Reap:
         # Who has just come does not know how long the database was away.
         self._was_away = True
         self._answered_at = -inf
-        """When the last look was sent that was answered: those who live had their leases then."""
+        """When the last look was sent that was answered and before which those who live could renew their leases."""
+        self._settled_at = -inf
+        """From when on a look is such a one: so long after the last outage, however brief."""
         self._rests_until = -inf
 
     @property
@@ -65,16 +67,20 @@ class Reap:
         except Error:
             self._was_away = True
             raise
-        self._answered_at = now
+        if now >= self._settled_at:
+            self._answered_at = now
         return done
 
     def _rest(self) -> None:
         """Raises what the database is away with."""
         database_now(self._db)
-        self._was_away = False
-        settings, until = durable_settings(), clock.monotonic() + RETRIES * retry_seconds()
-        # Whoever had beaten a heartbeat before the last look has a lease until then.
-        if until >= self._answered_at + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS:
+        self._was_away, self._seen = False, {}
+        until = self._settled_at = clock.monotonic() + RETRIES * retry_seconds()
+        settings = durable_settings()
+        # So long lasts the lease of who was about to beat then, without what there is for a beat that comes late.
+        kept = settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS - settings.lease_margin
+        # SQLite answers looks also while nobody can write, and so nobody beat.
+        if self._db.dialect.has_one_writer or until >= self._answered_at + kept:
             self._rests_until = until
 
     def _tick_twice(self) -> int:
