@@ -7,8 +7,7 @@ BIN = .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore --only-binary :all:
 BACKEND_FREE = env -u DURABLE_TEST_BACKEND DJANGO_SETTINGS_MODULE=tests.settings
 EXAMPLE_SETTINGS = config.settings
-# Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it;
-# `make test-faults` takes the number too).
+# Of `make chaos`: for how many seconds, and from which number its faults are drawn (none: it draws one, and says it).
 DURATION = 60
 # Of `make soak`: for how many minutes.
 MINUTES = 60
@@ -22,7 +21,7 @@ help:
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
 	@echo "make test-browser-newest  a part of these on the newest Django, with a Python that it runs on"
-	@echo "make test-faults  every point of fourteen def scenarios fails, in up to five ways; a minute of chaos, for async, branches, limits"
+	@echo "make test-faults  every point of fourteen def scenarios fails, in up to five ways"
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
 	@echo "make test-upgrade workers of the released version beside those of this one, under chaos: DURATION=60 SEED=1"
 	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
@@ -31,7 +30,7 @@ help:
 	@echo "make check        ruff, mypy, import-linter, missing migrations, Django's checks"
 	@echo "make oracle       schedules around every change of the clocks, against a walk over each minute"
 	@echo "make tox          the suite on every Python and Django that can be had here"
-	@echo "make bench        durable engines side by side, in half an hour"
+	@echo "make bench        durable engines side by side; renews docs/performance.md"
 	@echo "make bench-all    besides: full tables, sleepers, a slow disk, growth; goes on where it was stopped"
 	@echo "make bench-quick  the measured floors"
 	@echo "make bench-fanout what a child of ten thousand costs beside one of a thousand"
@@ -58,7 +57,6 @@ test-browser-newest: .venv/.ready-dev
 
 test-faults: .venv/.ready-test
 	@$(BIN)/python -m tests.faults $(ARGS)
-	@seed="$(SEED)"; $(BIN)/python -m tests.chaos --duration 60 --tries 3 --within 240 $${seed:+--seed "$$seed"}
 
 test-system: .venv/.ready-test
 	@$(BIN)/python -m tests.system $(ARGS)

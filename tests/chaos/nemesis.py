@@ -25,10 +25,10 @@ from tests.processes import FAST
 from tests.servers import PostgresServer, RedisServer
 
 PER_MINUTE = {
-    "kill": 12,
+    "kill": 10,
     "kill_group": 3,
-    "drain": 4,
-    "freeze": 7,
+    "drain": 3,
+    "freeze": 6,
     "restart_postgres": 4,
     "terminate_backends": 10,
     "cut_postgres": 4,
@@ -36,11 +36,12 @@ PER_MINUTE = {
     "delay_postgres": 3,
     "cut_after": 5,
     "kill_redis": 3,
-    "flush_redis": 5,
+    "flush_redis": 6,
     "freeze_redis": 2,
     "cut_redis": 2,
 }
-"""Together some more than the sixty that have to come: what finds nothing to hit does not count."""
+"""Together some more than the sixty that have to come: what finds nothing to hit does not count, and a minute lasts
+until what was frozen last has thawed."""
 
 AGAIN = 0.2
 """Seconds after which a fault is tried once more whose target is not there: a server that is away already."""

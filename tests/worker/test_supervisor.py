@@ -168,6 +168,7 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
 )
 @pytest.mark.usefixtures("transactional_db")
 def test_many_suspects_get_several_processes(processes: int, words: bytes, started: int) -> None:
+    """Found by chaos, seeds 17 to 25: all of them waited in one line for one process."""
     supervisor = Supervisor(["never started"], processes)
     supervisor._start_at.clear()
     reports, told = os.pipe()
