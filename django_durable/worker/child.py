@@ -30,18 +30,19 @@ DRAINED, STILL_BUSY, GAVE_UP = 20, 21, 22
 def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int, *, stands_by: bool = False) -> None:
     """Work until told to drain; never returns. ``orders`` and ``reports`` are file descriptors of pipes. One that
     ``stands_by`` has all that it needs but for connections, and begins when it is called."""
-    process = WorkerProcess(worker_id, options, lambda word: _report(reports, word))
-    called = threading.Event()
     alarm_read, alarm_write = os.pipe()
-    obeying = (orders, alarm_read, process, called)
-    threading.Thread(target=_obey, args=obeying, name="durable-orders", daemon=True).start()
 
     def drain(number: int, frame: Any) -> None:
         # Nothing with a lock, which this thread may hold just now: an Event that it waits for has one.
         os.write(alarm_write, b"\0")
 
+    # First of all: Ctrl-C comes to the whole group, and what it finds half made would end with a traceback.
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
+    process = WorkerProcess(worker_id, options, lambda word: _report(reports, word))
+    called = threading.Event()
+    obeying = (orders, alarm_read, process, called)
+    threading.Thread(target=_obey, args=obeying, name="durable-orders", daemon=True).start()
     memory.settle()
     if stands_by:
         called.wait()
