@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from ..exceptions import InvalidKey, InvalidName
 
 NAME_MAX = 200
+QUEUE_MAX = 100
 PATH_MAX = 500
 """Characters; an entry's path is part of an index, whose rows PostgreSQL caps at about 2,700 bytes."""
 

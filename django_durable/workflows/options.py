@@ -10,12 +10,12 @@ from typing import Any
 
 from ..core.kinds.sleeps import instant_of, seconds_of
 from ..core.limits import Bounds, Meeting, parse_rate
-from ..core.names import NAME_MAX, check_key, check_name
+from ..core.names import NAME_MAX, QUEUE_MAX, check_key, check_name
 from ..core.retries import Retry
 from ..core.schedules.cron import Cron
 from ..exceptions import RunFailed, WorkflowDefinitionError
 
-_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_QUEUE = re.compile(rf"[A-Za-z0-9_.-]{{1,{QUEUE_MAX}}}")
 Seconds = timedelta | float
 MAX_CONCURRENCY = 1_000_000
 

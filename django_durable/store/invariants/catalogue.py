@@ -68,10 +68,11 @@ INVARIANTS = (
     ),
     _of(
         "I20",
-        "No stored value is larger than it may be.",
+        "No stored value is larger than it may be, and no name longer.",
         sizes.payloads,
         sizes.entries,
         sizes.events,
+        sizes.names,
         Look(sizes.inputs, SCHEDULES),
     ),
     _of("I22", "A waiting run has something to wake it, and nothing that should have.", waiting.waits),

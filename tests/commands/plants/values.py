@@ -1,16 +1,20 @@
-"""Plants: values that are too large, or that nobody can read."""
+"""Plants: values that are too large or nobody can read, names that are too long."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from django_durable.models import Event, JournalEntry, Payload
+from django.db import connection
+
+from django_durable.models import Event, JournalEntry, Payload, Run, Tag
 from tests.commands.checking import (
     a_schedule,
     an_entry,
     sound,
 )
 from tests.commands.plants.planting import MAX_BYTES, Plant, Planted
+from tests.commands.rows import execute
 
 LARGE = f'"{"x" * MAX_BYTES}"'
 
@@ -45,6 +49,39 @@ def large_response() -> Planted:
 def large_scheduled_input() -> Planted:
     schedule = a_schedule(input=LARGE)
     return None, f"the input of schedule {schedule.pk} takes 1002 bytes"
+
+
+def too_long(told: str, model: Any, column: str, put: Callable[[Run, str], object]) -> Plant:
+    """By one character. SQLite stores it, PostgreSQL once its column is one of any length."""
+
+    def plant() -> Planted:
+        run, most = sound(), model._meta.get_field(column).max_length
+        if connection.vendor == "postgresql":
+            execute(f"ALTER TABLE {model._meta.db_table} ALTER COLUMN {column} TYPE text")
+        put(run, "n" * most)
+        put(other := sound(), "n" * (most + 1))
+        return other.pk, f"{told} of {most + 1} characters"
+
+    return plant
+
+
+def of_run(column: str) -> Callable[[Run, str], object]:
+    return lambda run, name: Run.objects.filter(pk=run.pk).update(**{column: name})
+
+
+LONG: list[Plant] = [
+    too_long("a workflow", Run, "workflow", of_run("workflow")),
+    too_long("a queue", Run, "queue", of_run("queue")),
+    too_long("a path in its parent", Run, "parent_path", of_run("parent_path")),
+    too_long("a path", JournalEntry, "path", lambda run, name: an_entry(run, path=name, seq=2)),
+    too_long("a tag", Tag, "name", lambda run, name: Tag.objects.create(run_id=run.pk, name=name)),
+    too_long(
+        "an event",
+        Event,
+        "name",
+        lambda run, name: Event.objects.filter(run_id=run.pk).update(name=name),
+    ),
+]
 
 
 def unreadable(told: str, table: Any, column: str, text: str = "{", **which: Any) -> Plant:
@@ -89,6 +126,7 @@ PLANTS: dict[str, list[Plant]] = {
         large_event,
         large_response,
         large_scheduled_input,
+        *LONG,
     ],
     "I20b": UNREADABLE,
 }

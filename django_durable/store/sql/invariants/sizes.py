@@ -1,7 +1,8 @@
-"""How large stored values are, and the values themselves in portions."""
+"""How large stored values are, how long names, and the values themselves in portions."""
 
 from __future__ import annotations
 
+from ....core.names import NAME_MAX, PATH_MAX, QUEUE_MAX
 from ...dialects import Dialect
 from .windows import in_window, judged
 
@@ -61,6 +62,37 @@ def inputs(d: Dialect) -> str:
         f"WHEN {size} > %(max_bytes)s THEN 'the input of schedule ' || s.id || ' takes ' || {size} || ' bytes'",
         f"django_durable_schedule s WHERE {in_window('s.id')}",
     )
+
+
+def names(d: Dialect) -> str:
+    """I20: and no name, tag or path is longer than its column. PostgreSQL refuses such, SQLite stores it."""
+    found = " UNION ALL ".join(_too_long(*name) for name in NAMES)
+    return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"
+
+
+def _too_long(table: str, run: str, columns: tuple[tuple[str, str, int], ...]) -> str:
+    are = [(f"length(n.{column}) > {most}", f"'{told} of ' || length(n.{column})") for told, column, most in columns]
+    told = " ".join(f"WHEN {is_long} THEN {what}" for is_long, what in are)
+    return f"""
+        SELECT n.{run}, CASE {told} END || ' characters' FROM {table} n
+        WHERE {in_window(f"n.{run}")} AND ({" OR ".join(is_long for is_long, _ in are)})"""
+
+
+NAMES = (
+    (
+        "django_durable_run",
+        "id",
+        (
+            ("a workflow", "workflow", NAME_MAX),
+            ("a queue", "queue", QUEUE_MAX),
+            ("a path in its parent", "parent_path", PATH_MAX),
+        ),
+    ),
+    ("django_durable_journalentry", "run_id", (("a path", "path", PATH_MAX),)),
+    ("django_durable_tag", "run_id", (("a tag", "name", NAME_MAX),)),
+    ("django_durable_event", "run_id", (("an event", "name", NAME_MAX),)),
+)
+"""Table, its column of the run, and its names: what each is called where it is told, its column, its characters."""
 
 
 # --- the values ------------------------------------------------------------------------------
