@@ -13,9 +13,12 @@ from ..exceptions import ResultUnavailable
 from ..store.database import Database
 
 FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.25
-"""Seconds. A short run on an idle system is over within two or three milliseconds."""
+"""Seconds. A short run on an idle system is over within a few milliseconds."""
 LATE = 0.25
-"""By so much of the time that it has taken the end of a run is seen late, at most."""
+"""By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause; besides
+what a look itself takes."""
+SHORT, SHORT_LATE = 0.02, 0.1
+"""Within the first ``SHORT`` seconds by so much: it costs a dozen looks more, and not one where many wait for long."""
 
 
 def pauses(
@@ -32,7 +35,8 @@ def pauses(
         left = LAST_PAUSE if timeout is None else timeout - waited
         if left <= 0:
             raise TimeoutError(f"{state()} after {timeout:g} s.")
-        yield min(max(FIRST_PAUSE, LATE * waited), LAST_PAUSE, left)
+        late = SHORT_LATE if waited < SHORT else LATE
+        yield min(max(FIRST_PAUSE, late * waited), LAST_PAUSE, left)
 
 
 def _refuse_to_hang(call: str, instead: str) -> None:

@@ -121,11 +121,9 @@ class RedisQueue:
         # Who will not wait is not to block: Redis looks ten times a second whose time is up.
         if found or timeout <= 0:
             return found
+        # Redis is not asked for those that came with it: to begin with the first is worth more than one claim for all.
         first = client.blpop(keys, timeout=timeout)
-        if first is None:
-            return []
-        others = take(keys=keys[keys.index(_text(first[0])) :], args=[limit - 1]) if limit > 1 else []
-        return [first[1], *others]
+        return [] if first is None else [first[1]]
 
     def length(self, queue: str) -> int:
         def count() -> int:
@@ -232,14 +230,10 @@ class RedisQueue:
             return client
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def _read(value: bytes | str) -> UUID | None:
     """The id in a list element; what is no id was put there by somebody else and is dropped."""
     try:
-        return UUID(_text(value))
+        return UUID(value.decode() if isinstance(value, bytes) else value)
     except ValueError:
         logger.warning("a list of ready runs held something that is no run id; dropped")
         return None

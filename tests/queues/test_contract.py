@@ -218,6 +218,21 @@ if settings.QUEUE == "redis":
 
             return RedisQueue("default", "contract")
 
+        def test_a_run_that_is_waited_for_is_told_of_before_redis_is_asked_for_more(
+            self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+        ):
+            """What came with it is there for the next call; to ask for that would hold this one up."""
+            from django_redis import get_redis_connection
+
+            monkeypatch.setattr("django_durable.queues.redis.BLOCK_SECONDS", LONG)
+            server, runs = get_redis_connection("default"), [ready() for _ in range(3)]
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(queue.pop, ["default"], 10, LONG)
+                wait_until(lambda: server.info("clients")["blocked_clients"] == 1, message="it to wait")
+                queue.push(runs)
+                assert waiting.result(LONG) == ids(runs[:1])
+            assert queue.pop(["default"], 10, LONG) == ids(runs[1:])
+
         def test_who_peeks_sees_all_and_takes_nothing(self, queue: Any):
             """Garbage too, which a pop drops: it is what some look for."""
             from django_redis import get_redis_connection
