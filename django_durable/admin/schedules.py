@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -15,15 +16,17 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from ..core import clock
+from ..core.names import NAME_MAX
 from ..models import Schedule
 from . import cells, schedule_editing, schedule_page, schedule_preview, schedule_removing, schedule_steering
 from .filters import ScheduleFilter
 from .payloads import shown_problem
-from .permissions import may, may_look, view_of
+from .permissions import may, view_of
 from .schedule_standing import Standing, pills, standing_of
 from .schedule_steering import disable_selected, enable_selected
 from .schedule_verbs import ADD, SWITCH
 from .steered import SteeredAdmin
+from .tabs import leads_to
 from .text import visible
 
 
@@ -36,7 +39,7 @@ class ScheduleList(ChangeList):
         if not self.query and not self.has_active_filters:
             self.full_result_count = self.result_count
         found: list[Schedule] = list(self.result_list)
-        standings, may_see = standing_of(found, clock.utcnow()), may_look(request, "run")
+        standings, may_see = standing_of(found, clock.utcnow()), leads_to(request, "run")
         for schedule in found:
             # One that went meanwhile stands nowhere.
             standing = standings.get(schedule.pk, Standing(False, ()))
@@ -77,6 +80,14 @@ class ScheduleAdmin(SteeredAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return ScheduleList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Django makes a condition of each word, of which SQLite takes a thousand: no two names hold so many."""
+        if len(search_term) > 2 * NAME_MAX:
+            return queryset.none(), False
+        return super().get_search_results(request, queryset, search_term)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may(request, ADD) and self.has_view_permission(request)

@@ -53,6 +53,7 @@ def undoing(ctx: Context, text: str) -> None:
 LINE = f"well\r\n2026-01-01 ERROR {FORGED}\x1b[2K\x9b31m\u2028"
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_no_record_of_the_engine_holds_what_breaks_a_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "django_durable")
@@ -84,6 +85,7 @@ def test_nor_does_one_that_was_typed_into_a_form(admin_client: Client, caplog: p
     assert wrong_records(caplog) == []
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_nor_does_a_schedule_that_cannot_fire(caplog: pytest.LogCaptureFixture) -> None:
     """Its problem is an error's text, or quotes what was given; its name was typed."""
@@ -93,6 +95,7 @@ def test_nor_does_a_schedule_that_cannot_fire(caplog: pytest.LogCaptureFixture) 
     assert wrong_records(caplog) == []
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_what_a_schedule_cannot_fire_for_is_not_told_where_values_are_redacted(
     caplog: pytest.LogCaptureFixture, settings: Any
@@ -131,6 +134,7 @@ def fail_to_fire(name: str, told: str = LINE) -> None:
     loop.tick()
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_nor_does_one_that_fires(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "django_durable")
@@ -145,6 +149,7 @@ def test_nor_does_one_that_fires(caplog: pytest.LogCaptureFixture) -> None:
     assert wrong_records(caplog) == []
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_nor_does_one_in_code(caplog: pytest.LogCaptureFixture) -> None:
     """It is declared, changed, renamed and removed."""
@@ -174,6 +179,7 @@ def changing(ctx: Context) -> None:
     ctx.sleep("nap", 1)
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.django_db
 def test_nor_does_a_workflow_whose_code_has_changed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "django_durable.executor")

@@ -108,6 +108,7 @@ STARTS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("possible_tables")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("what", ["quote", "percent", "backslash"])
 def test_a_run_that_is_called_so_in_everything_makes_no_statement_of_it(start: str, what: str) -> None:
