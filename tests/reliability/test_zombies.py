@@ -6,6 +6,8 @@ tests/acceptance/test_sigkill.py. Here real processes thaw that believe in their
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 import pytest
@@ -14,13 +16,14 @@ from django_durable.client.handle import RunHandle
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Completed
-from django_durable.models import Run
+from django_durable.models import Event, Run
 from django_durable.store.claiming import claim_ids
 from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
 from tests.acceptance.traces import new_gate, open_gate, wait_for_entry, wait_for_trace
 from tests.invariants import violated
+from tests.processes import wait_until
 from tests.reliability.freezing import (
     BELIEVES,
     LONG,
@@ -31,7 +34,7 @@ from tests.reliability.freezing import (
     rows_of,
     wait_until_lapsed,
 )
-from tests.reliability.workflows import answers, begets, completes, fails, journals, sleeps
+from tests.reliability.workflows import answers, begets, completes, fails, hears, journals, sleeps, tells
 from tests.store.rows import claimant
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
@@ -106,6 +109,30 @@ def test_without_the_fence_each_of_these_writes_is_seen() -> None:
     ends = {kind: zombie.wait_for_end(run.id) for kind, run in runs.items()}
     changed = {kind for kind, run in runs.items() if rows_of(run.id) != before[kind]}
     assert changed == set(KINDS), ends
+
+
+@pytest.mark.usefixtures("possible_tables")
+@pytest.mark.parametrize("is_keyed", [False, True], ids=["without a key", "with a key"])
+def test_what_a_plain_step_of_a_thawed_worker_sends_is_not_fenced_and_by_a_key_arrives_once(is_keyed: bool) -> None:
+    """As `docs/reliability.md` says of what is not promised: the result is kept out, what the step has done is not."""
+    zombie, gate = Zombie(BELIEVES), new_gate()
+    listener = hears.enqueue()
+    run = tells.enqueue(str(listener.id), gate, is_keyed)
+    frozen = wait_for_trace(run.id, "tell").pid
+    wait_until(lambda: listener.refresh().status == "waiting", message="the listener to wait")
+    zombie.freeze()
+    lose_leases(run.id)
+    open_gate(gate)
+    run_until_idle()
+    assert run.refresh().status == "succeeded"
+    before = rows_of(run.id)
+
+    zombie.thaw()
+    assert zombie.wait_for_end(run.id) == "Lost"
+    assert rows_of(run.id) == before
+    senders = [os.getpid()] if is_keyed else [os.getpid(), frozen]
+    sent = Event.objects.filter(run_id=listener.id).order_by("pk")
+    assert [json.loads(payload) for payload in sent.values_list("payload", flat=True)] == senders
 
 
 @pytest.mark.usefixtures("possible_tables")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from django_durable import Context, Retry, durable_workflow, get_run
+from django_durable import Context, Retry, current_step, durable_workflow, get_run
 from tests.app.faults import leave_trace, traced, wait_at
 from tests.app.workflows import doubling
 
@@ -58,6 +58,24 @@ def answers(ctx: Context, gate: str) -> object:
 @durable_workflow(name="zombie.listens", retry=ONCE)
 def listens(ctx: Context) -> object:
     return ctx.wait_for_event("told").payload
+
+
+@durable_workflow(name="zombie.hears", retry=ONCE)
+def hears(ctx: Context) -> list[object]:
+    """What it is told twice."""
+    return [ctx.wait_for_event("hear", event="told", key=turn).payload for turn in range(2)]
+
+
+def tell(listener: str, gate: str, is_keyed: bool) -> None:
+    """An event for another run that commits by itself; by the documented key once, whoever else does this step."""
+    leave_trace("begin")
+    wait_at(gate)
+    get_run(listener).send_event("told", os.getpid(), current_step().idempotency_key() if is_keyed else None)
+
+
+@durable_workflow(name="zombie.tells", step_retry=ONCE, retry=ONCE)
+def tells(ctx: Context, listener: str, gate: str, is_keyed: bool) -> None:
+    ctx.step("tell", tell, listener, gate, is_keyed)
 
 
 def count_and_tell(name: str, listener: str, gate: str) -> int:

@@ -27,11 +27,12 @@ PARTS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "events": (6, ("tests/acceptance/test_events.py",)),
     "limits and pauses": (6, ("tests/acceptance/test_limits.py", "tests/acceptance/test_pause.py")),
+    "deaths": (5, ("tests/acceptance/test_sigkill.py", "tests/acceptance/test_poison.py")),
 }
 """How many tests there are at least, in which files. Real workers with runs of every kind; atomic steps, whose
 transactions are the code's; branches, each with a session of its own; schedules, whose rows are locked. Events, limits
-and pauses, of which processes have to hear from one another, and which have to outlive a worker that is killed or
-frozen with a session that it has borrowed."""
+and pauses, of which processes have to hear from one another. Workers that are killed with a session that they have
+borrowed."""
 SIZE = 20
 SECONDS = 110.0
 """For a part: less than the time for which pytest lets a test hang."""
