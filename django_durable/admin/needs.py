@@ -25,8 +25,8 @@ from ..models.run import STATUS_LABELS
 from ..store.database import Database
 from . import cells
 from .finding import ATTENTION
-from .permissions import may, may_look
-from .tabs import address_of, runs_url
+from .permissions import may
+from .tabs import address_of, leads_to, runs_url
 from .text import cut, visible
 from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED, since_when
 from .verbs import RESUME
@@ -82,7 +82,7 @@ def needs_of(
 ) -> list[Need]:
     """``unserved``: ready runs of the queues that no live worker serves. ``lately``: since when runs that failed are
     counted, TODAY or DAY."""
-    schedules = _late_schedules(request, stands.now) if may_look(request, "schedule") else []
+    schedules = _late_schedules(request, stands.now) if leads_to(request, "schedule") else []
     return [
         *_blocked(request, stands.blocked),
         *_failed(request, stands, lately),

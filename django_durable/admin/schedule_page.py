@@ -23,11 +23,12 @@ from ..store.scheduling import BACKFILLED, DEBOUNCED, FIRED, MANUAL, MISSED, OVE
 from . import cells
 from .journal import Listing, audit_of_schedule
 from .payloads import shown_problem
-from .permissions import may, may_look
+from .permissions import may
 from .schedule_form import names_in_code
 from .schedule_preview import UPCOMING, Instant, Preview, instants_of, shown_expression, words_of
 from .schedule_standing import Standing, pills, runs_by_id, standing_of, told_failures
 from .schedule_verbs import FIRE, SWITCH
+from .tabs import leads_to, runs_url
 from .text import visible
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def context_of(request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
         "pills": pills(schedule, standing),
         "zone": get_current_timezone_name(),
         "why": _why(schedule, standing, now),
-        "facts": _facts(schedule),
+        "facts": _facts(request, schedule),
         "preview": _preview(schedule, now),
         "no_instants": _no_instants(schedule),
         "fires": _fires(request, schedule),
@@ -98,13 +99,15 @@ def _when(schedule: Schedule, standing: Standing, now: datetime) -> str:
     return format_html(gettext("It fires {}."), due)
 
 
-def _facts(schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
+def _facts(request: HttpRequest, schedule: Schedule) -> list[tuple[StrOrPromise, StrOrPromise]]:
     belongs_to: StrOrPromise = _("the operators")
     if schedule.app_label:
         whose = gettext("the code of {}, and is changed there; removed here, it would come back with the next worker")
         belongs_to = format_html(whose, cells.name(schedule.app_label))
+    # There are all its runs, where the page lists the last fires only.
+    runs = runs_url(request, workflow=schedule.workflow) if leads_to(request, "run") else ""
     return [
-        (_("Workflow"), cells.name(schedule.workflow)),
+        (_("Workflow"), cells.linked(cells.name(schedule.workflow), runs)),
         (_("Fires"), shown_expression(schedule.expression)),
         (_("Zone"), cells.name(schedule.timezone)),
         (_("Overlap"), schedule.get_overlap_display()),
@@ -145,7 +148,7 @@ def _fires(request: HttpRequest, schedule: Schedule) -> Listing:
     latest = Fire.objects.using(Database().alias).filter(schedule_id=schedule.pk).order_by("-scheduled_for")
     found = list(latest[: FIRES_SHOWN + 1])
     runs = runs_by_id(fire.run_id for fire in found[:FIRES_SHOWN] if fire.run_id)
-    may_see = may_look(request, "run")
+    may_see = leads_to(request, "run")
     return Listing.of((_fire(fire, runs, may_see=may_see) for fire in found), FIRES_SHOWN)
 
 

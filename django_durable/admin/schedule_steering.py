@@ -32,6 +32,7 @@ from .payloads import shown_problem, shown_refusal
 from .permissions import may
 from .schedule_verbs import DISABLE, ENABLE, FIRE, SWITCH, SWITCHED_MOST, Switch
 from .steering import run_url
+from .tabs import leads_to
 from .text import visible
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _fire(form: Form, model_admin: Any, request: HttpRequest, schedule: Schedule
     if (run_id := _unless_refused(form, fired)) is None:
         return ""
     model_admin.message_user(request, _("Run %s was started.") % run_id, messages.SUCCESS)
-    return run_url(model_admin, run_id) if may(request, "view_run") else schedule_url(model_admin, schedule)
+    return run_url(model_admin, run_id) if leads_to(request, "run") else schedule_url(model_admin, schedule)
 
 
 def _backfill(form: Form, most: int, model_admin: Any, request: HttpRequest, schedule: Schedule) -> bool:

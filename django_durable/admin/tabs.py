@@ -41,6 +41,11 @@ def address_of(request: HttpRequest, name: str, *arguments: object) -> str:
         return ""
 
 
+def leads_to(request: HttpRequest, model: str) -> bool:
+    """Whether this site has pages of this model of ours, and the user may look at them."""
+    return bool(address_of(request, f"django_durable_{model}_changelist")) and may_look(request, model)
+
+
 def runs_url(request: HttpRequest, **filters: str) -> str:
     """The list of runs, of those that meet the filters."""
     query = urlencode(filters)

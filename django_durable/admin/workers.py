@@ -20,9 +20,8 @@ from ..store.database import Database
 from . import cells
 from .confirming import named
 from .journal import Listing
-from .permissions import may_look
 from .steered import SteeredAdmin
-from .tabs import runs_url
+from .tabs import leads_to, runs_url
 from .text import visible
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class WorkerAdmin(SteeredAdmin):
     def context_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
         """All that the page shows. Its runs are for those only who may look at runs."""
         now = clock.utcnow()
-        state, may_see_runs = state_of(row, now), may_look(request, "run")
+        state, may_see_runs = state_of(row, now), leads_to(request, "run")
         return {
             "worker": row,
             "name": cells.name(str(row)),

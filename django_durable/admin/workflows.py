@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from django.utils.translation import gettext_lazy, pgettext
 from ..client.backlogs import Backlogs, backlogs
 from ..client.holding import holds
 from ..client.listing import serving_workers
-from ..client.statistics import WorkflowCounts, by_workflow
+from ..client.statistics import EVENTS, WorkflowCounts, by_workflow
 from ..core.journal.states import Status
 from ..core.kinds.sleeps import seconds_of
 from ..core.retries import Retry
@@ -219,13 +220,14 @@ def _live(request: HttpRequest, line: _Known, lived: Backlogs) -> Iterator[tuple
 
 
 def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts]) -> dict[str, Any]:
-    """Under its present name alone where that has run: percentiles of two names cannot be put together."""
-    counts = next((day[name] for name in line.names if name in day), None)
-    if counts is None:
+    found = [day[name] for name in line.names if name in day]
+    if not found:
         return {"has_run": False}
 
+    counts = _together(found)
     failed = cells.grouped(counts.failed)
-    if counts.failed:
+    # The list is of those that bear the present name: of another number it would be a link to something else.
+    if counts.failed and line.name in day and counts.failed == day[line.name].failed:
         url = runs_url(request, workflow=line.name, trouble=LAST_DAY)
         failed = format_html('<a href="{}">{}</a>', url, failed)
     through = counts.succeeded + counts.failed
@@ -247,6 +249,17 @@ def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts
         "step": cells.name(step[0], STEP_CHARACTERS) if step else "",
         "step_failed": cells.grouped(step[1]) if step else "",
     }
+
+
+def _together(found: Sequence[WorkflowCounts]) -> WorkflowCounts:
+    """The counts of all names, the present one first, and the step that failed most under one of them. Times as of the
+    first that has any: percentiles of two cannot be put together."""
+    return WorkflowCounts(
+        **{event: sum(getattr(one, event) for one in found) for event in EVENTS},
+        p50=next((one.p50 for one in found if one.p50 is not None), None),
+        p95=next((one.p95 for one in found if one.p95 is not None), None),
+        failing_step=max((one.failing_step for one in found if one.failing_step), key=itemgetter(1), default=None),
+    )
 
 
 def _took(seconds: float | None) -> str:

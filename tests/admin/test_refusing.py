@@ -22,7 +22,7 @@ from django_durable.admin import RunAdmin, RunsInline, ScheduleAdmin, WorkerAdmi
 from django_durable.models import Run, Schedule, Tag, Worker
 from tests.admin.every import addresses, answer, make_rows, question
 from tests.admin.test_access import ACTIONS, state
-from tests.admin.world import make_run
+from tests.admin.world import make_run, make_schedule
 from tests.app.models import Counter
 
 OURS: dict[str, tuple[Any, type[Any]]] = {
@@ -150,6 +150,14 @@ def test_no_page_leads_to_them(boss: Client, hidden: tuple[str, ...]) -> None:
     assert {"index", *(f"{model}_change" for model in OURS if model not in hidden)} <= found.keys()
     led = {page: {place for place in places if place.startswith(theirs)} for page, places in found.items()}
     assert {page: places for page, places in led.items() if places} == {}
+
+
+def test_who_fires_a_schedule_is_not_led_to_a_run_either(boss: Client) -> None:
+    schedule = make_schedule(input='{"number": 4}')
+    url = reverse("admin:django_durable_schedule_fire", args=[schedule.pk])
+    page = reverse("admin:django_durable_schedule_change", args=[schedule.pk])
+    fired = boss.post(at(("run",), url), {"confirmed": "1"})
+    assert (fired.status_code, fired.headers["Location"]) == (302, at(("run",), page))
 
 
 def test_where_they_say_nothing_of_it_these_are_led_to(boss: Client) -> None:

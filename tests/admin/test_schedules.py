@@ -169,10 +169,12 @@ def test_fire_now_starts_a_run_and_shows_it(boss: Client) -> None:
     assert run_url(run) in boss.get(reverse(PAGE, args=[schedule.pk])).content.decode()
 
 
-def test_who_may_not_see_runs_comes_back_to_the_schedule(person: Person) -> None:
+@pytest.mark.parametrize(("permission", "sees"), [("view_worker", False), ("view_run", True), ("change_run", True)])
+def test_who_may_not_see_runs_comes_back_to_the_schedule(person: Person, permission: str, sees: bool) -> None:
     schedule = make_schedule(input='{"number": 4}')
-    done = press(person("view_schedule", "fire_schedule"), "fire", schedule)
-    assert done.redirect_chain == [(reverse(PAGE, args=[schedule.pk]), 302)]
+    done = press(person("view_schedule", "fire_schedule", permission), "fire", schedule)
+    page = run_url(Run.objects.get()) if sees else reverse(PAGE, args=[schedule.pk])
+    assert done.redirect_chain == [(page, 302)]
 
 
 def test_a_fire_that_is_answered_twice_starts_one_run(boss: Client, person: Person) -> None:
@@ -291,6 +293,14 @@ def test_its_page_tells_the_next_instants(boss: Client) -> None:
     for fire in (planned, datetime(2040, 10, 28, 0, 30, tzinfo=UTC), datetime(2040, 10, 31, 1, 30, tzinfo=UTC)):
         assert f"{timezone.localtime(fire):%Y-%m-%d %H:%M:%S}" in text
     assert "2040-11-01" not in text
+
+
+def test_its_page_leads_whoever_may_see_runs_to_all_of_its_workflow(boss: Client, person: Person) -> None:
+    """It lists the last fires only."""
+    schedule, link = make_schedule(), '?workflow=app.doubling"'
+    url = reverse(PAGE, args=[schedule.pk])
+    assert link in boss.get(url).content.decode()
+    assert link not in person("view_schedule", name="bob").get(url).content.decode()
 
 
 def test_the_page_of_one_that_does_not_fire(boss: Client) -> None:

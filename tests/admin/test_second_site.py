@@ -10,12 +10,22 @@ from django.contrib.admin.sites import AlreadyRegistered
 from django.test import Client
 from django.urls import path
 
-from django_durable.admin import register
+from django_durable.admin import RunAdmin, ScheduleAdmin, WorkerAdmin, register
+from django_durable.models import Run, Schedule, Worker
 from tests.admin.every import make_rows
+from tests.admin.world import make_run, make_schedule, make_worker
 
 second = admin.AdminSite("second")
 register(second)
-urlpatterns = [path("admin/", admin.site.urls), path("second/", second.urls)]
+third = admin.AdminSite("third")
+third.register(Schedule, ScheduleAdmin)
+third.register(Worker, WorkerAdmin)
+fourth = admin.AdminSite("fourth")
+fourth.register(Run, RunAdmin)
+urlpatterns = [
+    *(path(f"{site.name}/", site.urls) for site in (second, third, fourth)),
+    path("admin/", admin.site.urls),
+]
 
 PAGES = (
     *("", "django_durable/", "django_durable/run/", "django_durable/schedule/", "django_durable/worker/"),
@@ -40,6 +50,33 @@ def test_its_pages_lead_to_its_own(boss: Client, page: str) -> None:
 def test_its_entry_of_the_workflows_leads_to_its_page(boss: Client) -> None:
     answer = boss.get("/second/django_durable/workflowentry/")
     assert answer.headers["Location"] == "/second/django_durable/run/workflows/"
+
+
+@pytest.mark.urls(__name__)
+def test_a_site_without_runs_leads_to_none(boss: Client) -> None:
+    schedule, worker, run = make_schedule(input='{"number": 4}'), make_worker(), make_run("running")
+    Run.objects.filter(pk=run.pk).update(leased_by=worker.pk)
+    schedule.fires.create(scheduled_for=run.created_at, fired_at=run.created_at, run_id=run.pk, outcome="started")
+    place = f"/third/django_durable/schedule/{schedule.pk}"
+    for url in (
+        f"{place}/change/",
+        "/third/django_durable/schedule/",
+        f"/third/django_durable/worker/{worker.pk}/change/",
+    ):
+        page = boss.get(url)
+        assert page.status_code == 200, url
+        assert "django_durable/run/" not in page.content.decode() and 'href="?workflow' not in page.content.decode()
+    fired = boss.post(f"{place}/fire/", {"confirmed": "1"})
+    assert (fired.status_code, fired.headers["Location"]) == (302, f"{place}/change/")
+
+
+@pytest.mark.urls(__name__)
+@pytest.mark.parametrize(("site", "is_told"), [("second", True), ("fourth", False)])
+def test_a_site_without_schedules_tells_of_none_that_are_late(boss: Client, site: str, is_told: bool) -> None:
+    make_schedule(problem="no such zone")
+    page = boss.get(f"/{site}/django_durable/run/overview/")
+    assert page.status_code == 200
+    assert ("late, failing or cannot fire" in page.content.decode()) is is_told
 
 
 def test_twice_is_refused() -> None:

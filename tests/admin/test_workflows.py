@@ -201,6 +201,19 @@ def test_a_figure_of_the_last_day_leads_to_runs_where_these_are_as_many(boss: Cl
     assert f'{created} last day">created in the last day</a>' in found
 
 
+def test_on_the_day_of_a_rename_the_counts_of_both_names_are_one(boss: Client) -> None:
+    tally(workflow="page.before", started=5, succeeded=1, failed=3)
+    tally(workflow="page.before", kind="seconds", name=str(bucket_of(2.0)), succeeded=1, failed=3)
+    tally(workflow="page.before", kind="step", name="charge card", failed=3)
+    tally(started=2, failed=1)
+    tally(kind="step", name="pack", failed=1)
+    said = card(boss, "page.now")
+    for part in ("started 7", "succeeded 1", "failed 4", "failing 80.0 %", "half within 1.9 s", "in charge card × 3"):  # noqa: RUF001
+        assert part in said, part
+    page = boss.get(PAGE).content.decode()
+    assert escape(list_url("?workflow=page.now&trouble=day")) not in page, "there is one only"
+
+
 def test_a_figure_of_nothing_leads_nowhere(boss: Client) -> None:
     tally(started=1)
     page = boss.get(PAGE).content.decode()

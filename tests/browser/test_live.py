@@ -25,6 +25,8 @@ def test_a_running_run_is_followed_to_its_end(page: Page) -> None:
         gate_file(gate).touch()
         expect(page.locator("progress").first).to_have_attribute("value", str(number), timeout=SECONDS)
         expect(page.locator("#content-main")).to_contain_text(f"past gate {number}")
+        # A step for each gate that it has passed, and with the first one the beginning of the timeline.
+        expect(page.locator("table.durable-timeline").get_by_role("rowheader", name="pass")).to_have_count(number)
         expect(page.get_by_role("button", name="Cancel")).to_be_focused()
     pause = page.get_by_role("button", name="Pause refreshing")
     pause.click()
