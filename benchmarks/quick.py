@@ -147,9 +147,9 @@ def compare(counted: tuple[int, ...], expected: tuple[int, ...]) -> None:
 def empty() -> None:
     from django.db import connection
 
-    from django_durable.models import JournalEntry, Payload, Run, Worker
+    from django_durable.models import ClaimRecord, JournalEntry, Payload, Run, Worker
 
-    for model in (JournalEntry, Payload, Run, Worker):
+    for model in (ClaimRecord, JournalEntry, Payload, Run, Worker):
         model.objects.all().delete() if connection.vendor == "sqlite" else _truncate(model)
 
 

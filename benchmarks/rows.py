@@ -152,10 +152,12 @@ def forget_queue() -> None:
 
 
 def lags(first: UUID, last: UUID, after: float) -> list[float]:
-    """Of the runs with ids from ``first`` to ``last``: sorted milliseconds from the instant at which each came due,
-    ``after`` seconds after it was created, to its claim. Raises AssertionError where one was not claimed."""
-    from django_durable.models import Run
+    """Of the runs with ids from ``first`` to ``last``: sorted milliseconds from the instant at which each one's sleep
+    was over, ``after`` seconds after it was created, to its second claim. Raises AssertionError where one has none."""
+    from django_durable.models import ClaimRecord, Run
 
-    found: list[Any] = list(Run.objects.filter(pk__range=(first, last)).values_list("created_at", "started_at"))
-    assert all(started for _, started in found), "not all of them were claimed"
-    return sorted(1000 * ((started - created).total_seconds() - after) for created, started in found)
+    created = dict(Run.objects.filter(pk__range=(first, last)).values_list("pk", "created_at"))
+    records = ClaimRecord.objects.filter(run_id__range=(first, last), number=2)
+    woken = dict(records.values_list("run_id", "claimed_at"))
+    assert woken.keys() == created.keys(), "not all of them were claimed again"
+    return sorted(1000 * ((woken[run_id] - at).total_seconds() - after) for run_id, at in created.items())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from django_durable import AsyncContext, Context, durable_workflow
+from django_durable import AsyncContext, Break, Context, Continue, durable_workflow
 
 
 def nothing(number: int) -> int:
@@ -71,3 +72,29 @@ def parked(ctx: Context, count: int) -> float:
     ctx.wait_for_event("go on")
     reached = ctx.step("reached", instant)
     return reached
+
+
+@durable_workflow(name="bench.asleep")
+def asleep(ctx: Context, seconds: float) -> float:
+    """A step that is replayed once the sleep is over, and one to go on with."""
+    ctx.step("before", instant)
+    ctx.sleep("sleep", seconds)
+    return ctx.step("after", instant)
+
+
+@durable_workflow(name="bench.loop")
+def loop(ctx: Context, marks: list[int]) -> list[float]:
+    """Turns of one step, up to the last of ``marks``: the instants of those turns.
+
+    They are in the state, so that no replay loses them: at the end it is some fifty bytes longer than at first.
+    """
+
+    def turn(ctx: Context, state: dict[str, Any]) -> Break | Continue:
+        reached = ctx.step("work", instant)
+        number, seen = state["number"], state["seen"]
+        if number in marks:
+            seen = [*seen, reached]
+        return Break(seen) if number == marks[-1] else Continue({"number": number + 1, "seen": seen})
+
+    instants: list[float] = ctx.loop("loop", turn, {"number": 0, "seen": []})
+    return instants

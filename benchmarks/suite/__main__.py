@@ -32,10 +32,15 @@ from .systems import OWN, Participant, participants
 def main() -> int:
     options = read_options()
     is_resumed = options.resume and options.results.exists()
-    ledger = Ledger.resume(options.results) if is_resumed else Ledger.new(options.results)
+    try:
+        ledger = Ledger.resume(options.results) if is_resumed else Ledger.new(options.results)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     taking_part = participants(options.systems or ([OWN] if REST.keys() >= set(options.scenarios) else None))
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
+        ledger.served_by(scene.versions())
         told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:

@@ -1,6 +1,7 @@
 """S8: a child of ten thousand and a turn of ten thousand cost what an early one costs.
 
-``benchmarks/fanout.py`` and ``benchmarks/loops.py`` measure it; here they are asked for their figures.
+``benchmarks/fanout.py`` measures children and ``benchmarks/loops.py`` the engine's own work in a turn, without a
+database; here they are asked for their figures. ``worker_loop`` has the whole of a turn: worker, commit and tables.
 """
 
 from __future__ import annotations
@@ -45,3 +46,23 @@ def loop(bench: Bench) -> Iterator[Once]:
         yield Sample("S8_late_turn_us", 1e6 * late, {}, noise, turns)
 
     yield once
+
+
+@contextmanager
+def worker_loop(bench: Bench) -> Iterator[Once]:
+    """Milliseconds of a turn of one step in a worker process: of turns 100 to 1,100 and of the last thousand."""
+    with bench.workers(1) as started:
+
+        def once() -> Iterator[Sample]:
+            turns = max(TURNS_AT_LEAST, bench.part_of(TURNS))
+            window, first, last = turns // 10, turns // 100, turns - 1
+            noise = wait_until_quiet(bench.patience)
+            meter = Meter(bench.stage, bench.client.pid, started)
+            marks = [first, first + window, last - window, last]
+            instants = bench.client.ask("loop_in_worker", marks=marks).result
+            cost = meter.cost(turns)
+            started.check()
+            for figure, (begun, ended) in (("S8_early_turn_ms", instants[:2]), ("S8_late_turn_ms", instants[2:])):
+                yield Sample(figure, 1e3 * (ended - begun) / window, cost, noise, window)
+
+        yield once

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 from .chart import chart
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
 from .lines import CURVES, Curve, Points, drawn, points
-from .report import best_first, number
+from .report import TIMED_SINGLY, best_first, number, runs_timed
 from .systems import PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -41,15 +40,17 @@ REST_FIGURES = {
     "S5_with_bulk": "S5: the same beside 1,000,000 finished runs",
     "S5_without_drain": "S5: one-step runs by two worker processes, runs a second, in empty tables",
     "S5_with_drain": "S5: the same beside 1,000,000 finished runs",
-    "S7_lag_p50_ms": "S7: from the instant at which a run comes due to its claim, 1,000 due each second, median ms",
+    "S7_lag_p50_ms": "S7: from the end of a run's sleep to its claim, 1,000 due each second, median ms",
     "S7_lag_p99_ms": "S7: the same, 99th percentile, ms",
     "S7_rss_more_mb": "S7: memory of a worker process beyond an idle one's meanwhile, MB",
     "S7_asleep_more_mb": "S7: the same while 100,000 runs sleep and none comes due, MB",
-    "S7_idle_statements": "S7: statements of two worker processes while all runs sleep, a second",
+    "S7_idle_transactions": "S7: transactions of two worker processes while all runs sleep, a second",
     "S8_few_child_ms": "S8: a child of a fan-out of 1,000, two worker processes, ms",
     "S8_many_child_ms": "S8: a child of a fan-out of 10,000, ms",
     "S8_early_turn_us": "S8: the engine's own work in a turn around the 100th of a loop, microseconds",
     "S8_late_turn_us": "S8: the same in the last of 10,000 turns, microseconds",
+    "S8_early_turn_ms": "S8: a turn of one step by a worker process, turns 100 to 1,100 of a loop, ms",
+    "S8_late_turn_ms": "S8: the same, the last 1,000 of 10,000 turns, ms",
     "S10_fast_commit_ms": "S10: a commit on the fast disk, ms",
     "S10_slow_commit_ms": "S10: a commit on the slow disk, ms",
     "S10_fast_drain": "S10: S2 on the fast disk, runs a second",
@@ -74,7 +75,7 @@ def _measured(ledger: Ledger) -> Iterator[str]:
     commit = ledger.figure("commit_ms", "limits", "django")
     yield (
         f"Measured on {machine['begun'][:10]}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
-        f"{machine['system']}, Python {machine['python']}"
+        f"{machine['system']}, Python {machine['python']}{''.join(_provenance(ledger))}"
         + (f"; a commit of one row took {commit.median:.2f} ms (median)." if commit else ".")
     )
     yield "\n![rates of each system](performance.svg)\n"
@@ -86,6 +87,17 @@ def _measured(ledger: Ledger) -> Iterator[str]:
             yield from _table(title, group)
     yield from _rest(ledger)
     yield from _growth(ledger)
+
+
+def _provenance(ledger: Ledger) -> Iterator[str]:
+    """What older results do not tell, nor those of a folder without git."""
+    if ledger.servers:
+        yield f", PostgreSQL {ledger.servers['postgres']}, Redis {ledger.servers['redis']}"
+    if commit := ledger.machine.get("commit"):
+        revision, changed, _ = commit.partition("+")
+        yield f", commit {revision[:10]}{' with changes' if changed else ''}"
+    if ledger.seconds:
+        yield f"; the whole of it took {ledger.seconds / 60:.0f} minutes"
 
 
 def _rest(ledger: Ledger) -> Iterator[str]:
@@ -128,16 +140,19 @@ def _span(series: Series) -> str:
 
 def _ratios(found: list[Verdict]) -> Iterator[str]:
     yield "| ratio | is | goal | |\n|---|---|---|---|"
-    for _, group in groupby(found, key=lambda verdict: verdict.name.split("_")[0]):
-        for one in group:
-            goal = f"{one.goal:g}" if one.goal else ""
-            yield f"| `{one.name}` | {one.ratio:.2f} | {goal} | {'' if one.is_met else 'missed'} |"
+    for one in found:
+        goal = f"{one.goal:g}" if one.goal else ""
+        yield f"| `{one.name}` | {one.ratio:.2f} | {goal} | {'' if one.is_met else 'missed'} |"
 
 
 def _table(title: str, group: list[Series]) -> Iterator[str]:
+    is_timed_singly = group[0].figure in TIMED_SINGLY
     yield f"\n### {title}\n"
-    yield "| | median | min - max | n | CPU client, workers, PostgreSQL | write transactions | WAL bytes | dead rows |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield (
+        f"| | median | min - max | n |{' runs timed each time |' if is_timed_singly else ''}"
+        " CPU client, workers, PostgreSQL | write transactions | WAL bytes | dead rows |"
+    )
+    yield f"|---{'|---' if is_timed_singly else ''}|---|---|---|---|---|---|---|"
     for series in best_first(group):
         cost = series.cost
         cpu = ", ".join(f"{100 * cost[f'cpu_{party}']:.0f} %" for party in ("client", "workers", "postgres"))
@@ -145,7 +160,8 @@ def _table(title: str, group: list[Series]) -> Iterator[str]:
             number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows")
         )
         name = f"{series.system} {series.variant}"
-        yield f"| {name} | {number(series.median)} | {_span(series)} | {len(series.values)} | {cpu} | {each} |"
+        times = f"{len(series.values)} | {runs_timed(series)}" if is_timed_singly else f"{len(series.values)}"
+        yield f"| {name} | {number(series.median)} | {_span(series)} | {times} | {cpu} | {each} |"
 
 
 if __name__ == "__main__":

@@ -15,10 +15,15 @@ from tests.servers import Folder, PostgresServer, RedisServer
 
 from .systems import FOLDER
 
+POSTGRES_DEFAULTS = {"max_wal_size": "1GB", "checkpoint_timeout": "5min"}
+"""Where ``tests.servers`` has others, for tests that crash it: checkpoints come as seldom as a user has them."""
+REDIS_SNAPSHOTS = "3600 1 300 100 60 10000"
+"""``save`` as Redis has it by default; ``tests.servers`` turns it off. It is what Celery and dramatiq have on disk."""
+
 
 @dataclass(frozen=True)
 class Stage:
-    """PostgreSQL with ``fsync`` and ``synchronous_commit`` on, and Redis: nobody else's, on private sockets."""
+    """PostgreSQL and Redis with the durability that both have by default: nobody else's, on private sockets."""
 
     folder: Path
     postgres: PostgresServer
@@ -36,6 +41,14 @@ class Stage:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         return self.url(name)
+
+    def versions(self) -> dict[str, str]:
+        """Of the servers, by their own word."""
+        with self.connect() as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+        assert row is not None
+        with self.redis.client() as client:
+            return {"postgres": str(row[0]), "redis": str(client.info("server")["redis_version"])}
 
     def environment(self, database: str, variant: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DURABLE_", "DJANGO_"))}
@@ -56,6 +69,9 @@ def stage(options: dict[str, str] | None = None) -> Iterator[Stage]:
     """``options``: settings of PostgreSQL besides its defaults and durability."""
     with ExitStack() as stack:
         folder = stack.enter_context(Folder())
-        postgres = stack.enter_context(PostgresServer(folder, fsync=True, options=options))
+        settings = POSTGRES_DEFAULTS | (options or {})
+        postgres = stack.enter_context(PostgresServer(folder, fsync=True, options=settings))
         redis = stack.enter_context(RedisServer(folder))
+        with redis.client() as client:
+            client.config_set("save", REDIS_SNAPSHOTS)
         yield Stage(folder, postgres, redis)

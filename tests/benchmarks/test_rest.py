@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,16 +20,18 @@ from django.utils import timezone
 from benchmarks import rows
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import page, sleepers
-from benchmarks.suite.goals import BOUNDS, GOALS, REST_GOALS, verdicts
-from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS, verdicts
+from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
 from benchmarks.suite.rest import REST
 from benchmarks.suite.scenarios import SCENARIOS, Bench, Sample
 from benchmarks.suite.slow_disk import SETTINGS, SLOW, commit_ms, slow_disk
-from benchmarks.suite.stage import Stage, stage
+from benchmarks.suite.stage import REDIS_SNAPSHOTS, Stage, stage
 from benchmarks.suite.systems import OWN, PARTICIPANTS
+from django_durable.core import registry
 from django_durable.core.ids import uuid7
-from django_durable.models import JournalEntry, Payload, Run
+from django_durable.models import ClaimRecord, JournalEntry, Payload, Run
+from django_durable.testing import run_until_idle
 from tests.processes import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,10 +51,16 @@ def found(made: Ledger) -> dict[str, tuple[float, bool]]:
 
 def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -> None:
     figures = {"S5_without_drain": 100.0, "S5_with_drain": 90.0, "S5_without_bulk": 100.0, "S5_with_bulk": 89.0}
-    assert found(ledger(tmp_path, {**figures, "S10_fast_steps": 1000.0, "S10_slow_steps": 599.0})) == {
+    made = ledger(tmp_path, figures)
+    for variant in ("sync", "sync-threads"):
+        for figure, value in (("S10_fast_steps", 1000.0), ("S10_slow_steps", 599.0)):
+            made.add(OWN, variant, Sample(figure, value, {}, 0.0))
+    assert found(made) == {
         "S5_bulk_with_history": (0.89, False),
         "S5_drain_with_history": (0.9, True),
         "S10_steps_sync": (0.599, False),
+        # Shown, and nothing promised.
+        "S10_steps_default": (0.599, True),
     }
 
 
@@ -70,6 +79,16 @@ def test_flat_is_a_fifth_more_at_most(tmp_path: Path) -> None:
         "S8_child_many_vs_few": (1.2, True),
         "S8_turn_late_vs_early": (1.21, False),
     }
+    for late, is_met in ((1.2, True), (1.21, False)):
+        made = ledger(tmp_path, {"S8_early_turn_ms": 1.0, "S8_late_turn_ms": late})
+        assert found(made) == {"S8_worker_turn_late_vs_early": (late, is_met)}
+    figures = {"S8_few_child_ms": 1.0, "S8_many_child_ms": 1.21}
+    assert found(ledger(tmp_path, figures, "sync-database")) == {"S8_child_database": (1.21, False)}
+
+
+def test_of_sleepers_and_of_turns_less_is_better() -> None:
+    figures = [figure for figure in page.REST_FIGURES if figure.startswith(("S7_", "S8_"))]
+    assert [figure for figure in figures if not Series(OWN, "sync", figure).is_cost] == []
 
 
 def test_goals_and_scenarios_have_names_of_their_own() -> None:
@@ -79,7 +98,7 @@ def test_goals_and_scenarios_have_names_of_their_own() -> None:
     shown = {*page.FIGURES, *page.REST_FIGURES}
     assert {figure for goal in REST_GOALS for figure in (goal.figure, goal.other)} <= shown
     drawn_names = {curve.name for curve in CURVES}
-    assert {figure for figure, _, _ in BOUNDS if figure.partition("@")[0] not in drawn_names} <= shown
+    assert {figure for figure, _, _ in (*BOUNDS, *REST_BOUNDS) if figure.partition("@")[0] not in drawn_names} <= shown
 
 
 def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,17 +194,53 @@ def test_a_copy_has_what_the_run_has_with_an_id_and_times_of_its_own() -> None:
 
 
 @pytest.mark.django_db
-def test_lags_count_from_the_instant_at_which_a_run_came_due() -> None:
+def test_lags_count_from_the_end_of_the_sleep_to_the_claim_that_wakes() -> None:
     now, first = timezone.now(), uuid7()
     for late in (0.25, 0.0, 2.0):
         Run.objects.create(
-            id=(run_id := uuid7()), root_id=run_id, workflow="bench.one_step", queue="default", status="waiting",
-            waiting_on="nothing", created_at=now, started_at=now + timedelta(seconds=10 + late),
+            id=(run_id := uuid7()), root_id=run_id, workflow="bench.asleep", queue="default", status="waiting",
+            waiting_on="nothing", created_at=now, started_at=now + timedelta(seconds=1),
         )  # fmt: skip
+        for number, seconds in ((2, 10 + late), (3, 60)):
+            ClaimRecord.objects.create(
+                run_id=run_id, place=number, number=number, worker_id=uuid7(),
+                claimed_at=now + timedelta(seconds=seconds),
+            )  # fmt: skip
     assert rows.lags(first, uuid7(), 10) == pytest.approx([0.0, 250.0, 2000.0])
-    Run.objects.update(started_at=None)
-    with pytest.raises(AssertionError, match="not all of them were claimed"):
+    ClaimRecord.objects.get(run_id=run_id, number=2).delete()
+    with pytest.raises(AssertionError, match="not all of them were claimed again"):
         rows.lags(first, uuid7(), 10)
+
+
+@pytest.fixture
+def asleep(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`bench.asleep`, which is known to this test alone."""
+    monkeypatch.setattr(registry, "_named", dict(registry.definitions()))
+    # Whoever has imported it before has declared it elsewhere.
+    monkeypatch.delitem(sys.modules, "benchmarks.project.workflows", raising=False)
+    return import_module("benchmarks.project.workflows").asleep
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="the benchmark's database is PostgreSQL")
+def test_a_copy_of_a_sleeper_wakes_when_it_is_due_and_is_replayed(asleep: Any) -> None:
+    parked = asleep.enqueue(seconds=600)
+    run_until_idle()
+    run = parked.refresh().run
+    slept = (run.wake_at - run.created_at).total_seconds()
+    # Five seconds ago, three seconds ago, in five minutes, and the run itself in ten.
+    for due in (-5, -3, 300):
+        rows.multiply(run.pk, 1, first=rows.milliseconds() + round(1000 * (due - slept)), step=1)
+    run_until_idle()
+    by_age = list(Run.objects.order_by("pk"))
+    assert [one.status for one in by_age] == ["succeeded", "succeeded", "waiting", "waiting"]
+    before = JournalEntry.objects.get(run_id=run.pk, path="before").value
+    for copy in by_age[:2]:
+        values = dict(JournalEntry.objects.filter(run_id=copy.pk).values_list("path", "value"))
+        # What was journaled is not done again.
+        assert values.keys() == {"before", "sleep", "after"} and values["before"] == before
+    lags = rows.lags(by_age[0].pk, by_age[1].pk, slept)
+    assert lags[0] >= 3_000 and lags[1] >= 5_000
 
 
 def test_a_slow_disk_is_slow_until_it_is_left() -> None:
@@ -194,6 +249,24 @@ def test_a_slow_disk_is_slow_until_it_is_left() -> None:
             assert commit_ms(scene) >= SLOW
         # Not by the clock: with other tests beside it a commit may take that long anyway.
         wait_until(lambda: set(settings_of(scene)) == {"0", "5"}, message="the settings of before")
+
+
+NO_MATTER_OF_SPEED = {"listen_addresses", "unix_socket_directories", "unix_socket_permissions", "TimeZone"}
+
+
+def test_both_servers_have_the_settings_that_they_have_by_default() -> None:
+    with stage() as scene:
+        with scene.connect() as connection:
+            # What the server was told, other than what it is built with.
+            other = connection.execute(
+                "SELECT name, setting FROM pg_settings"
+                " WHERE source = 'command line' AND setting IS DISTINCT FROM boot_val"
+            ).fetchall()
+        with scene.redis.client() as client:
+            kept = client.config_get("save")
+    # As many as the workers of every system may want.
+    assert {name: setting for name, setting in other if name not in NO_MATTER_OF_SPEED} == {"max_connections": "200"}
+    assert kept == {"save": REDIS_SNAPSHOTS}
 
 
 def settings_of(scene: Stage) -> list[object]:
@@ -226,6 +299,10 @@ def test_it_measures_a_history_and_goes_on_where_it_was_stopped(tmp_path: Path) 
     ("scenario", "variant", "figures"),
     [
         ("S8-loop", "sync", ["S8_early_turn_us", "S8_late_turn_us"]),
+        ("S8-worker-loop", "sync", ["S8_early_turn_ms", "S8_late_turn_ms"]),
+        ("S8-fan-out", "sync-database", ["S8_few_child_ms", "S8_many_child_ms"]),
+        ("S10-S4", "sync", ["S10_fast_commit_ms", "S10_fast_step_ms", "S10_slow_commit_ms", "S10_slow_step_ms"]),
+        ("workers@1", "sync", ["drain_by_workers@1"]),
         ("queued@10000", "sync", ["drain_by_queued@20"]),
         ("kilobytes@10", "sync", ["drain_by_kilobytes@10"]),
         ("journal@100", "sync", ["replay_us@100", "resume_ms@100"]),

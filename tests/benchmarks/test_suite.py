@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 
 from benchmarks.suite import page
 from benchmarks.suite.chart import chart
-from benchmarks.suite.goals import GOALS, unmeasured, verdicts
-from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
+from benchmarks.suite.ledger import Ledger, commit
 from benchmarks.suite.report import report
 from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
 from benchmarks.suite.systems import PARTICIPANTS, participants
@@ -68,8 +69,17 @@ def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
 def test_a_goal_that_nobody_measured_is_named(tmp_path: Path) -> None:
     made = ledger(tmp_path / "results.json", S2_drain__django_durable__sync=[800.0], S2_drain__dbos__sync=[100.0])
     left = unmeasured(made)
-    assert "S2_drain_vs_dbos" not in left and {"S2_drain_vs_celery", "S4_step_vs_commit"} <= set(left)
-    assert len(left) == len(GOALS) + 2 - 1
+    assert "S2_drain_vs_dbos" not in left
+    assert {"S2_drain_vs_celery", "S4_step_vs_commit", "S6_latency_p50_ms sync-database"} <= set(left)
+    assert len(left) == len(GOALS) + len(IN_COMMITS) + len(BOUNDS) - 1
+
+
+def test_the_database_queue_lets_a_run_wait_for_one_poll_at_most(tmp_path: Path) -> None:
+    name = "S6_latency_p50_ms sync-database"
+    for milliseconds, is_met in ((1000.0, True), (1000.1, False)):
+        made = ledger(tmp_path / "results.json", **{"S6_latency_p50_ms__django_durable__sync-database": [milliseconds]})
+        assert ratios(made) == {name: (milliseconds, is_met)}
+        assert name not in unmeasured(made)
 
 
 def test_goals_ask_for_what_is_measured() -> None:
@@ -99,7 +109,131 @@ def test_figures_of_another_machine_are_no_part_of_a_run(tmp_path: Path) -> None
         Ledger.resume(made.path)
 
 
-def test_the_report_begins_with_what_was_promised_and_says_what_was_missed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["0123abc", None])
+def test_figures_of_another_state_of_the_code_are_no_part_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
+) -> None:
+    monkeypatch.setattr("benchmarks.suite.ledger.commit", lambda folder: "4567def")
+    made = ledger(tmp_path / "results.json")
+    made.save()
+    assert Ledger.resume(made.path).machine["commit"] == "4567def"
+    made.machine["commit"] = other
+    made.save()
+    with pytest.raises(ValueError, match="two states of the code"):
+        Ledger.resume(made.path)
+    # As results of before anybody wrote it down.
+    del made.machine["commit"]
+    made.save()
+    with pytest.raises(ValueError, match="two states of the code"):
+        Ledger.resume(made.path)
+
+
+def test_figures_of_other_servers_are_no_part_of_a_run(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.served_by({"postgres": "18.1", "redis": "6.2.14"})
+    made.save()
+    read = Ledger.load(made.path)
+    read.served_by({"postgres": "18.1", "redis": "6.2.14"})
+    with pytest.raises(ValueError, match=r"18\.2"):
+        read.served_by({"postgres": "18.2", "redis": "6.2.14"})
+
+
+def test_what_a_run_took_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    made._since -= 50
+    made.save()
+    made._since -= 50
+    made.save()
+    first = Ledger.load(made.path)
+    assert first.seconds == pytest.approx(100, abs=20)
+    first._since -= 200
+    first.save()
+    assert Ledger.load(made.path).seconds == pytest.approx(300, abs=40)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_the_state_of_the_code_is_its_commit_and_what_was_changed_since(tmp_path: Path) -> None:
+    assert commit(tmp_path) is None
+    measured, results = tmp_path / "django_durable" / "code.py", tmp_path / "benchmarks" / "results.json"
+    for path in (measured, results):
+        path.parent.mkdir()
+        path.write_text("1\n")
+    by = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "-c", "core.hooksPath=/dev/null"]
+
+    def git(*command: str) -> None:
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git(*by, "commit", "-q", "-m", "all of it")
+    clean = commit(tmp_path)
+    assert clean and len(clean) == 40
+    # A run writes it, and whoever keeps the figures commits it before the next one goes on.
+    results.write_text("2\n")
+    assert commit(tmp_path) == clean
+    git(*by, "commit", "-q", "-a", "-m", "the figures")
+    assert commit(tmp_path) == clean
+    measured.write_text("2\n")
+    states = [clean, commit(tmp_path)]
+    measured.write_text("3\n")
+    states.append(commit(tmp_path))
+    measured.with_name("new.py").write_text("1\n")
+    states.append(commit(tmp_path))
+    assert len(set(states)) == 4
+    assert all(str(state).startswith(f"{clean}+") for state in states[1:])
+
+
+def test_how_many_were_timed_stands_beside_each_latency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Ledger.new(tmp_path / "results.json")
+    cost = {"cpu_client": 0.0, "cpu_workers": 0.0, "cpu_postgres": 0.0}
+    for system, value, counts in (("django_durable", 5.0, (300, 300)), ("absurd", 50.0, (9, 10))):
+        for count in counts:
+            made.add(system, "sync", Sample("S6_latency_p99_ms", value, cost, 0.0, count))
+    # Of before anybody wrote it down.
+    made.add("dbos", "sync", Sample("S6_latency_p99_ms", 5.0, cost, 0.0))
+    made.figure("S6_latency_p99_ms", "dbos", "sync").operations.clear()  # type: ignore[union-attr]
+    made.add("dbos", "sync", Sample("S2_drain", 5.0, cost, 0.0, 4321))
+    made.save()
+    read = Ledger.load(made.path)
+    ends = [line.split("  ")[-1].strip() for line in report(read).splitlines()]
+    assert [end for end in ends if end in ("runs timed", "300", "9 - 10")] == ["runs timed", "300", "9 - 10"]
+    monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
+    monkeypatch.setattr(page, "CHART", tmp_path / "performance.svg")
+    written.write_text(page.PLACE)
+    page.write(read)
+    rows = [line.split(" | ") for line in written.read_text().splitlines() if line.startswith(("| django", "| absurd"))]
+    assert [row[3:5] for row in rows] == [["2", "300"], ["2", "9 - 10"]]
+    assert "4,321" not in written.read_text() + report(read)
+
+
+def test_what_is_told_first_is_what_was_promised_of_dbos_and_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ledger(
+        tmp_path / "results.json",
+        S2_drain__django_durable__sync=[300.0],
+        S2_drain__celery__best=[100.0],
+        S6_latency_p50_ms__django_durable__sync=[3.0],
+        S6_latency_p99_ms__django_durable__sync=[9.0],
+        S9_mixed__django_durable__sync=[300.0],
+        S9_mixed__dbos__sync=[100.0],
+        S4_step_ms__django_durable__sync=[0.5],
+        commit_ms__limits__django=[0.3],
+        batched_insert__limits__django=[60_000.0],
+    )
+    first = ["S2_drain_vs_batched_insert", "S9_mixed_vs_dbos", "S4_step_vs_commit", "S6_latency_vs_commits"]
+    names = [*first, "S2_drain_vs_celery", "S6_p99_vs_p50"]
+    assert [line.split()[0] for line in report(made).splitlines()[1 : 1 + len(names)]] == names
+    monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
+    monkeypatch.setattr(page, "CHART", tmp_path / "performance.svg")
+    monkeypatch.setattr(page, "FIGURES", {})
+    written.write_text(page.PLACE)
+    page.write(made)
+    rows = [line.split("`")[1] for line in written.read_text().splitlines() if line.startswith("| `")]
+    assert rows == names
+
+
+def test_the_report_says_what_was_missed(tmp_path: Path) -> None:
     made = ledger(
         tmp_path / "results.json",
         S2_drain__django_durable__sync=[300.0, 100.0, 200.0],
@@ -147,6 +281,22 @@ def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, mo
     assert drawn.read_text().count("<rect") == len(rows) == 2
 
 
+def test_the_page_says_what_it_was_measured_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
+    monkeypatch.setattr(page, "CHART", tmp_path / "performance.svg")
+    written.write_text(page.PLACE)
+    made = ledger(tmp_path / "results.json")
+    made.machine["commit"], made.seconds = "0123456789abcdef+fedcba98", 26 * 60.0
+    made.served_by({"postgres": "18.1", "redis": "6.2.14"})
+    page.write(made)
+    said = f"Python {made.machine['python']}, PostgreSQL 18.1, Redis 6.2.14, commit 0123456789 with changes"
+    assert f"{said}; the whole of it took 26 minutes." in written.read_text()
+    # As of results of before, and of a folder without git.
+    made.machine["commit"], made.seconds, made.servers = None, 0.0, {}
+    page.write(made)
+    assert f"Python {made.machine['python']}.\n" in written.read_text()
+
+
 def test_a_part_of_the_sizes_is_never_none() -> None:
     assert set(vars(Sizes().part(0.00001)).values()) == {2}
 
@@ -171,9 +321,11 @@ def test_it_measures_real_processes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     written = json.loads(results.read_text())
     assert written["done"] == ["S3 django_durable sync"]
+    assert set(written["servers"]) == {"postgres", "redis"} and written["seconds"] > 0
     assert list(written["series"]) == ["S3_steps django_durable sync"]
     series = written["series"]["S3_steps django_durable sync"]
     assert len(series["values"]) == 1 and series["median"] > 0
+    assert series["operations"] == [20]
     # Each of the two steps of ten runs is a row of the journal, and hardly a commit of its own.
     assert series["cost"]["wal_bytes"] > 100
     assert 0 < series["cost"]["write_transactions"] < 3

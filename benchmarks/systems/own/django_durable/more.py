@@ -12,6 +12,8 @@ DAY = 86_400_000
 """Milliseconds."""
 ASLEEP = 600
 """Seconds that a sleeper sleeps in all, so that those that come due soon were started before anything else here."""
+LOOP_SECONDS = 180.0
+"""For ten thousand turns of a commit each, which may so take eighteen milliseconds."""
 
 
 class More:
@@ -53,34 +55,53 @@ class More:
         rows.push_queued()
 
     def sleep_many(self, count: int) -> None:
-        """``count`` scheduled runs that come due tomorrow."""
+        """``count`` runs that sleep until tomorrow."""
         from benchmarks import rows
 
-        template = self.one_step.using(run_after=DAY / 1000).enqueue(count=1).id
+        template = self._sleeper(DAY / 1000).pk
         if count > 1:
             rows.multiply(template, count - 1, first=rows.milliseconds() - count, step=1)
         rows.settle()
 
-    def wake_later(self, count: int, each_second: int, seconds: float) -> dict[str, Any]:
-        """``count`` scheduled runs of which ``each_second`` come due in each second, the first ``seconds`` from now.
-
-        What ``lags`` is to be told of them.
-        """
+    def wake_later(self, count: int, each_second: int, seconds: float) -> None:
+        """``count`` sleeping runs of which ``each_second`` come due in each second, the first ``seconds`` from now."""
         from django.db import transaction
 
         from benchmarks import rows
 
-        first, step = rows.milliseconds() + round(1000 * (seconds - ASLEEP)), 1000 / each_second
+        # It is none of them: it comes due when all of this is over.
+        template = self._sleeper(ASLEEP)
+        # They come due when their row says so, which was written a moment after the run was started.
+        slept = (template.wake_at - template.created_at).total_seconds()
+        first, step = rows.milliseconds() + round(1000 * (seconds - slept)), 1000 / each_second
         with transaction.atomic():
-            # It is none of them: it comes due when all of this is over.
-            template = self.one_step.using(run_after=ASLEEP).enqueue(count=1).id
-            rows.multiply(template, count, first=first, step=step)
-        return {"first": str(rows.id_at(first)), "last": str(rows.id_at(first + round(count * step) + 1))}
+            # None is claimed before its journal is there.
+            rows.multiply(template.pk, count, first=first, step=step)
+        self._waking = rows.id_at(first), rows.id_at(first + round(count * step) + 1), slept
 
-    def lags(self, first: str, last: str) -> list[float]:
+    def _sleeper(self, seconds: float) -> Any:
+        """A run that a worker has parked in ``ctx.sleep``, with its journal: what the others are copies of."""
+        from benchmarks.project.workflows import asleep
+        from benchmarks.quick import wait_for
+
+        handle = asleep.enqueue(seconds=seconds)
+        wait_for(lambda: handle.refresh().status == "waiting")
+        return handle.run
+
+    def have_woken(self) -> bool:
+        """Whether all runs of ``wake_later`` have succeeded. From the last one backwards: it is asked often, and hardly
+        one ends after that."""
+        from django_durable.models import Run
+
+        first, last, _ = self._waking
+        others = Run.objects.filter(pk__range=(first, last)).exclude(status="succeeded")
+        return others.order_by("-pk").first() is None
+
+    def lags(self) -> list[float]:
+        """Of the runs of ``wake_later``, as ``rows.lags``."""
         from benchmarks import rows
 
-        return rows.lags(UUID(first), UUID(last), ASLEEP)
+        return rows.lags(*self._waking)
 
     def enqueue_texts(self, count: int, kilobytes: int, batch: int) -> None:
         """Runs that carry a text of that size, which hardly compresses, as input, journaled value and outcome."""
@@ -123,3 +144,16 @@ class More:
 
         found = measure(turns)
         return found.early, found.late
+
+    def loop_in_worker(self, marks: list[int]) -> list[float]:
+        """The instants of these turns of a loop, the last of which ends it; a worker process makes them all."""
+        from benchmarks.project.workflows import loop
+        from benchmarks.quick import compare
+        from django_durable.models import JournalEntry
+
+        handle = loop.enqueue(marks=marks)
+        instants = handle.result(timeout=LOOP_SECONDS)
+        # In one claim, or there is a replay between them; and of all the turns only their loop is left.
+        journaled = JournalEntry.objects.filter(run_id=handle.id).count()
+        compare((handle.refresh().run.claims, journaled), (1, 1))
+        return instants
