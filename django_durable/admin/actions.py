@@ -103,8 +103,7 @@ def _ask(
 ) -> HttpResponse | None:
     found = list(runs.filter(verb.eligible).order_by("-pk").only(*SHOWN)[:ACTION_MOST])
     if not found:
-        sweeping.nothing(request)
-        return None
+        return sweeping.nothing(request)
     question = Question(
         verb=verb,
         runs=found,

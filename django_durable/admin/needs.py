@@ -26,6 +26,7 @@ from ..store.database import Database
 from . import cells
 from .finding import ATTENTION
 from .permissions import may
+from .sweeping import ASKED_ON, OVERVIEW
 from .tabs import address_of, leads_to, runs_url
 from .text import cut, visible
 from .troubles import LAPSED, OVERDUE, REASON_LABELS, STILL, TODAY, UNSERVED, since_when
@@ -170,8 +171,8 @@ def _resume(request: HttpRequest, url: str, which: str) -> Button | None:
     """What the form of the button sends to the list, which asks about all that match; None for those who may not."""
     if not may(request, RESUME.permission):
         return None
-    # As the list's own form sends it where all that match are selected.
-    hidden = {"action": "resume_selected", "select_across": "1", ACTION_CHECKBOX_NAME: "all"}
+    # As the list's own form sends it where all that match are selected, and where to come back to.
+    hidden = {"action": "resume_selected", "select_across": "1", ACTION_CHECKBOX_NAME: "all", ASKED_ON: OVERVIEW}
     return Button(url, hidden, RESUME.label, f"{RESUME.label}: {which}")
 
 

@@ -28,6 +28,7 @@ from .finding import Chosen, Found, find, frozen, moment_of, walk
 from .forms import SweepForm
 from .look_only import CappedPaginator
 from .once import mark_of
+from .tabs import address_of
 from .text import visible
 from .troubles import LABELS, REASON_LABELS
 from .verbs import AT_ONCE, RunVerb, tell
@@ -39,6 +40,7 @@ NAMED = 5
 """Of very many: how many there are and what was chosen has to be seen before them."""
 SECONDS = 20.0
 """For which one request works: servers commonly end one after thirty."""
+ASKED_ON, OVERVIEW = "asked_on", "overview"
 NAMES = "named"
 ID_DIGITS = 32
 
@@ -50,7 +52,7 @@ def chosen_by(request: HttpRequest) -> Chosen:
 
 def ask(
     verb: Asked, action: str, model_admin: Any, request: HttpRequest, refused: SweepForm | None = None
-) -> HttpResponse | None:
+) -> HttpResponse:
     """The question, which names the newest of them, how many they are, and what was chosen.
 
     What is done after it is done to runs that are there now; where it says exactly how many, to no others than these.
@@ -58,16 +60,14 @@ def ask(
     runs, chosen = model_admin.get_queryset(request), chosen_by(request)
     upto = refused.cleaned_data["upto"] if refused else runs.order_by("-pk").values_list("pk", flat=True).first()
     if upto is None:
-        nothing(request)
-        return None
+        return nothing(request)
     chosen = frozen(chosen, None, upto)
     found = find(runs, chosen, CappedPaginator.most, slice(0, CappedPaginator.most), verb.of_its_row)
     if refused and isinstance(verb, RunVerb) and (names := _names(request)) is not None:
         ids = [one for one in found.ids if one in names]
         found = Found(ids, len(ids), ids[-1] if ids else None)
     if not found.ids and found.is_whole:
-        nothing(request)
-        return None
+        return nothing(request)
     form = refused or SweepForm(initial={"upto": upto})
     is_exact = found.is_whole and found.count <= CappedPaginator.most
     since = found.oldest if is_exact else chosen.since
@@ -75,18 +75,28 @@ def ask(
     return _page(verb, action, model_admin, request, form, frozen(chosen, since, upto), _asked(runs, found), which)
 
 
-def nothing(request: HttpRequest) -> None:
+def nothing(request: HttpRequest) -> HttpResponse:
     messages.warning(request, _("That can be done to none of these runs."))
+    return HttpResponseRedirect(_back(request))
 
 
-def sweep(verb: RunVerb, action: str, model_admin: Any, request: HttpRequest) -> HttpResponse | None:
+def _back(request: HttpRequest) -> str:
+    """Where the button stood: the list has nothing left to show where all were resumed that it was asked for."""
+    overview = address_of(request, "django_durable_overview") if _is_from_overview(request) else ""
+    return overview or request.get_full_path()
+
+
+def _is_from_overview(request: HttpRequest) -> bool:
+    return request.POST.get(ASKED_ON) == OVERVIEW
+
+
+def sweep(verb: RunVerb, action: str, model_admin: Any, request: HttpRequest) -> HttpResponse:
     """Do it, or go on with it; where the time is over first, a page from which to go on again."""
     form = SweepForm(request.POST)
     try:
         names = _names(request)
     except ValueError:
-        _no_list(request)
-        return None
+        return _no_list(request)
     if not form.is_valid():
         return refuse(verb, action, model_admin, request, form)
     data, runs = form.cleaned_data, model_admin.get_queryset(request)
@@ -108,7 +118,7 @@ def sweep(verb: RunVerb, action: str, model_admin: Any, request: HttpRequest) ->
         messages.warning(request, verb.done % {"count": 0})
     else:
         tell(verb, request, done)
-    return HttpResponseRedirect(request.get_full_path())
+    return HttpResponseRedirect(_back(request))
 
 
 def _left(count: int) -> str:
@@ -120,16 +130,16 @@ def _left(count: int) -> str:
     return text % {"count": cells.grouped(count)}
 
 
-def refuse(verb: Asked, action: str, model_admin: Any, request: HttpRequest, form: SweepForm) -> HttpResponse | None:
+def refuse(verb: Asked, action: str, model_admin: Any, request: HttpRequest, form: SweepForm) -> HttpResponse:
     """Asks again, where it is only the reason that is wrong."""
     if set(form.errors) == {"reason"}:
         return ask(verb, action, model_admin, request, form)
-    _no_list(request)
-    return None
+    return _no_list(request)
 
 
-def _no_list(request: HttpRequest) -> None:
+def _no_list(request: HttpRequest) -> HttpResponse:
     messages.error(request, _("That is not a list of runs."))
+    return HttpResponseRedirect(_back(request))
 
 
 def _names(request: HttpRequest) -> frozenset[UUID] | None:
@@ -180,6 +190,8 @@ def _page(
 ) -> HttpResponse:
     # One checkbox, for Django's machinery.
     hidden = {"action": action, "select_across": "1", ACTION_CHECKBOX_NAME: "all", **mark_of(verb)}
+    if _is_from_overview(request):
+        hidden[ASKED_ON] = OVERVIEW
     # A file of runs changes none of them.
     if names is not None and isinstance(verb, RunVerb):
         hidden[NAMES] = ",".join(one.hex for one in names)
@@ -189,7 +201,7 @@ def _page(
         "chosen": list(described(chosen)),
         "hidden": hidden.items(),
         "target": target_of(request, chosen),
-        "back": request.get_full_path(),
+        "back": _back(request),
         "submit": _("Go on") if "done" in more else _("Yes, do it"),
         "is_dangerous": verb.name == "cancel",
         **more,

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_durable.admin import overview
+from django_durable.admin import overview, sweeping
 from django_durable.models import Hold, Run
 from tests.admin.conftest import LOOK, Person
 from tests.admin.overviews import FRAGMENT, HOUR, INDEX, MINUTE, OVERVIEW, links, look, midnight, tally
@@ -87,7 +87,9 @@ def test_they_are_resumed_in_two_clicks(person: Person, need: str) -> None:
     asked = client.post(url, fields)
     assert "Resume: all runs that match" in text_of(asked) and "This can be done to 2 runs." in text_of(asked)
     assert statuses_of(*runs[:4]) == ["blocked", "blocked", "failed", "failed"], "it is asked first"
+    assert asked.context["back"] == OVERVIEW
     done = answer(client, asked, "mended")
+    assert done.url == OVERVIEW, "the list of those that stand failed has nothing left to show"
     assert "2 runs go on." in text_of(client.get(done.url))
     resumed = {
         "blocked": ["queued", "queued", "failed", "failed"],
@@ -193,4 +195,30 @@ def test_one_that_went_on_meanwhile_is_asked_about_no_more(boss: Client) -> None
     run = make_run("failed")
     url, fields = resume_forms(boss)["failed"]
     Run.objects.filter(pk=run.pk).update(status="succeeded")
-    assert "That can be done to none of these runs." in text_of(boss.post(url, fields, follow=True))
+    refused = boss.post(url, fields, follow=True)
+    assert "That can be done to none of these runs." in text_of(refused)
+    assert refused.request["PATH_INFO"] == OVERVIEW
+
+
+@pytest.mark.usefixtures("worker")
+def test_who_goes_on_after_a_first_request_comes_back_to_the_overview_too(
+    boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [make_run("failed") for _ in range(2)]
+    monkeypatch.setattr(sweeping, "SECONDS", 0)
+    monkeypatch.setattr(sweeping, "AT_ONCE", 1)
+    url, fields = resume_forms(boss)["failed"]
+    asked, turns = boss.post(url, fields), 0
+    while (asked := answer(boss, asked, "mended")).status_code == 200:
+        turns += 1
+        assert asked.context["back"] == OVERVIEW and asked.context["done"]
+    assert asked.url == OVERVIEW and turns
+    assert statuses_of(*runs) == ["queued", "queued"]
+
+
+def test_the_list_comes_back_to_what_it_had_chosen(boss: Client) -> None:
+    make_run("failed")
+    url, fields = list_url("?status=failed"), {"action": "resume_selected", "select_across": "1"}
+    asked = boss.post(url, {**fields, "_selected_action": "all", "asked_on": "https://other.example"})
+    assert asked.context["back"] == url
+    assert answer(boss, asked, "mended").url.startswith(f"{url}&created=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -161,6 +162,7 @@ def test_what_has_stopped_goes_on_after_two_clicks(overview: Watched, status: st
     assert set(Run.objects.values_list("status", flat=True)) == {status}, "it is asked first"
     overview.page.get_by_role("button", name="Yes, do it").click()
     expect(overview.page.locator(".messagelist")).to_contain_text("3 runs go on.")
+    expect(overview.page).to_have_url(re.compile("/overview/$"))
     assert set(Run.objects.values_list("status", flat=True)) == {"queued"}
     assert Audit.objects.filter(run__in=runs, verb="resume", actor="boss").count() == 3
 
