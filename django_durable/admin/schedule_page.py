@@ -104,7 +104,7 @@ def _facts(request: HttpRequest, schedule: Schedule) -> list[tuple[StrOrPromise,
     if schedule.app_label:
         whose = gettext("the code of {}, and is changed there; removed here, it would come back with the next worker")
         belongs_to = format_html(whose, cells.name(schedule.app_label))
-    # There are all its runs, where the page lists the last fires only.
+    # There are those too that nobody counts here: of fires before the last ones, and started otherwise.
     runs = runs_url(request, workflow=schedule.workflow) if leads_to(request, "run") else ""
     return [
         (_("Workflow"), cells.linked(cells.name(schedule.workflow), runs)),

@@ -84,7 +84,8 @@ class ScheduleAdmin(SteeredAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Django makes a condition of each word, of which SQLite takes a thousand: no two names hold so many."""
+        """Nothing for what is longer than a workflow and a name together: Django makes a condition of each word, and
+        SQLite takes a thousand of them."""
         if len(search_term) > 2 * NAME_MAX:
             return queryset.none(), False
         return super().get_search_results(request, queryset, search_term)

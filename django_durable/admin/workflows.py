@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -15,14 +14,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path
 from django.utils.formats import number_format
-from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
 from ..client.backlogs import Backlogs, backlogs
 from ..client.holding import holds
 from ..client.listing import serving_workers
-from ..client.statistics import EVENTS, WorkflowCounts, by_workflow
+from ..client.statistics import WorkflowCounts, by_workflow
 from ..core.journal.states import Status
 from ..core.kinds.sleeps import seconds_of
 from ..core.retries import Retry
@@ -85,7 +83,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     workers = list(serving_workers().order_by("pk"))
     found = holds()
     lines = list(islice(_known(workers), SHOWN + 1))
-    lived, day = backlogs(), by_workflow(DAY)
+    lived, day = backlogs(), by_workflow(DAY, {name: one.name for name, one in workflows().items()})
     held = {(hold.kind, hold.name): hold for hold in found}
     served = {str(queue) for worker in workers for queue in worker.queues}
     queues = sorted({*served, *(workflow.options.queue for workflow in declared().values())})
@@ -208,28 +206,25 @@ def _tries(retry: Retry) -> str:
 
 
 def _live(request: HttpRequest, line: _Known, lived: Backlogs) -> Iterator[tuple[str, str, str]]:
-    """Label, number, and where these runs are."""
+    """Label, number, and where these runs are. The list is of those that bear the present name: where others count as
+    well it would be something else, and there is no link."""
     for status in LIVE_SHOWN:
         count = lived.of(line.names, status)
         if count or count.is_more:
-            yield (
-                cells.pill(status, STATUS_LABELS[status]),
-                cells.bounded(count),
-                runs_url(request, workflow=line.name, status=status),
-            )
+            is_all = count == lived.of((line.name,), status)
+            url = runs_url(request, workflow=line.name, status=status) if is_all else ""
+            yield cells.pill(status, STATUS_LABELS[status]), cells.bounded(count), url
 
 
 def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts]) -> dict[str, Any]:
-    found = [day[name] for name in line.names if name in day]
-    if not found:
+    counts = day.get(line.name)
+    if counts is None:
         return {"has_run": False}
 
-    counts = _together(found)
     failed = cells.grouped(counts.failed)
-    # The list is of those that bear the present name: of another number it would be a link to something else.
-    if counts.failed and line.name in day and counts.failed == day[line.name].failed:
-        url = runs_url(request, workflow=line.name, trouble=LAST_DAY)
-        failed = format_html('<a href="{}">{}</a>', url, failed)
+    # As with those that are live.
+    if counts.failed and counts.names == {line.name}:
+        failed = cells.linked(failed, runs_url(request, workflow=line.name, trouble=LAST_DAY))
     through = counts.succeeded + counts.failed
     step = counts.failing_step
     return {
@@ -249,17 +244,6 @@ def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts
         "step": cells.name(step[0], STEP_CHARACTERS) if step else "",
         "step_failed": cells.grouped(step[1]) if step else "",
     }
-
-
-def _together(found: Sequence[WorkflowCounts]) -> WorkflowCounts:
-    """The counts of all names, the present one first, and the step that failed most under one of them. Times as of the
-    first that has any: percentiles of two cannot be put together."""
-    return WorkflowCounts(
-        **{event: sum(getattr(one, event) for one in found) for event in EVENTS},
-        p50=next((one.p50 for one in found if one.p50 is not None), None),
-        p95=next((one.p95 for one in found if one.p95 is not None), None),
-        failing_step=max((one.failing_step for one in found if one.failing_step), key=itemgetter(1), default=None),
-    )
 
 
 def _took(seconds: float | None) -> str:

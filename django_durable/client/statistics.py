@@ -8,7 +8,7 @@ its minute, and each question is one query.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,12 +52,13 @@ class WorkflowCounts(Counts):
     """With how long runs took from their first claim to their end, waits and all, in seconds: half of those that
     succeeded or failed were through within ``p50``, 95 of 100 within ``p95``, each right within a tenth. None: no run
     was. ``failing_step`` is the path of the step that runs failed with most often, without the keys of calls, and how
-    often. These three reach back from the beginning of ten minutes.
+    often. These three reach back from the beginning of ten minutes. ``names``: under which all this was counted.
     """
 
     p50: float | None = None
     p95: float | None = None
     failing_step: tuple[str, int] | None = None
+    names: frozenset[str] = frozenset()
 
 
 def series(since: timedelta, buckets: int) -> list[Bucket]:
@@ -84,14 +85,18 @@ def by_queue(since: timedelta) -> dict[str, Counts]:
     return {row["queue"]: Counts(**{event: row[event] for event in EVENTS}) for row in rows.order_by("queue")}
 
 
-def by_workflow(since: timedelta) -> dict[str, WorkflowCounts]:
-    """The counts by workflow, in their order, of those of which anything happened."""
+def by_workflow(since: timedelta, called: Mapping[str, str] | None = None) -> dict[str, WorkflowCounts]:
+    """The counts by workflow, in their order, of those of which anything happened.
+
+    ``called``: what workflows are called now, by each of their names. The counts of all names are then one.
+    """
+    present = called or {}
     begins = _minute(clock.utcnow() - since)
     runs = Q(kind=Tally.RUNS, minute__gte=begins)
     details = Q(kind__in=[Tally.SECONDS, Tally.STEP], minute__gte=detail_of(begins))
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in _sums(runs | details, "workflow", "kind", "name"):
-        found[row["workflow"]][row["kind"]].append(row)
+        found[present.get(row["workflow"], row["workflow"])][row["kind"]].append(row)
     return {name: _counts(kinds) for name, kinds in sorted(found.items()) if kinds[Tally.RUNS]}
 
 
@@ -129,9 +134,14 @@ def _add(counts: Counts | Bucket, row: dict[str, Any]) -> None:
 
 
 def _counts(kinds: dict[str, list[dict[str, Any]]]) -> WorkflowCounts:
-    durations = Counter({int(row["name"]): row["succeeded"] + row["failed"] for row in kinds[Tally.SECONDS]})
+    durations: Counter[int] = Counter()
+    for row in kinds[Tally.SECONDS]:
+        durations[int(row["name"])] += row["succeeded"] + row["failed"]
     counts = WorkflowCounts(
-        p50=percentile(durations, 0.50), p95=percentile(durations, 0.95), failing_step=_worst(kinds[Tally.STEP])
+        p50=percentile(durations, 0.50),
+        p95=percentile(durations, 0.95),
+        failing_step=_worst(kinds[Tally.STEP]),
+        names=frozenset(row["workflow"] for row in kinds[Tally.RUNS]),
     )
     for row in kinds[Tally.RUNS]:
         _add(counts, row)
@@ -140,5 +150,8 @@ def _counts(kinds: dict[str, list[dict[str, Any]]]) -> WorkflowCounts:
 
 def _worst(rows: Iterable[dict[str, Any]]) -> tuple[str, int] | None:
     """Of those that fail as often the first by name; never those whose names were too many."""
-    named = [(row["name"], row["failed"]) for row in rows if row["name"]]
-    return min(named, key=lambda one: (-one[1], one[0]), default=None)
+    named: Counter[str] = Counter()
+    for row in rows:
+        if row["name"]:
+            named[row["name"]] += row["failed"]
+    return min(named.items(), key=lambda one: (-one[1], one[0]), default=None)

@@ -10,7 +10,7 @@ from django.contrib.admin.sites import AlreadyRegistered
 from django.test import Client
 from django.urls import path
 
-from django_durable.admin import RunAdmin, ScheduleAdmin, WorkerAdmin, register
+from django_durable.admin import RunAdmin, ScheduleAdmin, WorkerAdmin, overview, register
 from django_durable.models import Run, Schedule, Worker
 from tests.admin.every import make_rows
 from tests.admin.world import make_run, make_schedule, make_worker
@@ -77,6 +77,19 @@ def test_a_site_without_schedules_tells_of_none_that_are_late(boss: Client, site
     page = boss.get(f"/{site}/django_durable/run/overview/")
     assert page.status_code == 200
     assert ("late, failing or cannot fire" in page.content.decode()) is is_told
+
+
+@pytest.mark.urls(__name__)
+@pytest.mark.parametrize("shown", [0, 1])
+def test_a_site_without_workers_leads_to_none(boss: Client, shown: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "WORKERS_SHOWN", shown)
+    empty = boss.get(url := "/fourth/django_durable/run/overview/").content.decode()
+    for worker in (make_worker(host="one"), make_worker(host="two")):
+        make_run("running", leased_by=worker.pk)
+    pages = [empty, boss.get(url).content.decode()]
+    assert ["None has been heard of" in page for page in pages] == [True, not shown]
+    for page in pages:
+        assert 'href=""' not in page and "django_durable/worker/" not in page
 
 
 def test_twice_is_refused() -> None:

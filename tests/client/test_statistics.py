@@ -107,6 +107,21 @@ def test_counts_by_workflow() -> None:
     assert found["bill"].p95 == pytest.approx(10, rel=0.1)
 
 
+def test_what_was_counted_under_several_names_is_one() -> None:
+    for name, failures in (("bill", {"pay": 1, "pack": 3}), ("invoice", {"pay": 4, "pack": 1})):
+        count("started", 2, workflow=name)
+        count("succeeded", 9 if name == "bill" else 1, workflow=name, bucket=30 if name == "bill" else 60)
+        for step, times in failures.items():
+            count("failed", times, workflow=name, step=step)
+    apart, together = by_workflow(HOUR), by_workflow(HOUR, {"bill": "bill", "invoice": "bill"})
+    assert list(apart) == ["bill", "invoice"] and list(together) == ["bill"]
+    assert (apart["bill"].failing_step, apart["invoice"].failing_step) == (("pack", 3), ("pay", 4))
+    one = together["bill"]
+    assert (one.started, one.succeeded, one.failing_step) == (4, 10, ("pay", 5))
+    assert (one.p50, one.p95) == (apart["bill"].p50, apart["invoice"].p95) and one.p50 != one.p95
+    assert (one.names, apart["bill"].names) == ({"bill", "invoice"}, {"bill"})
+
+
 def test_the_step_that_fails_most_often_is_told() -> None:
     count("failed", 9)
     for step, times in (("pay", 2), ("ship", 3), ("pack", 3), ("", 8)):
