@@ -10,6 +10,8 @@ from django.urls import reverse
 
 RUNS = "admin:django_durable_run_changelist"
 RUN = "admin:django_durable_run_change"
+ROUNDED = 0.02
+"""Percent of the axis: a place and a width are written with two digits each, so their sum may be off by one more."""
 
 
 def list_url(query: str = "") -> str:

@@ -23,12 +23,9 @@ from django_durable.core.payloads.codec import encode
 from django_durable.models import JournalEntry, Run
 from django_durable.testing import run_until_idle, travel
 from tests.admin.conftest import LOOK, Person
-from tests.admin.pages import judge, live_url, run_url, text_of, verb_url
+from tests.admin.pages import ROUNDED, judge, live_url, run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_line, make_run
 from tests.app.workflows import doubling
-
-ROUNDED = 0.02
-"""Hundredths of the axis: a place and a width are written with two digits each, so their sum may be off by one more."""
 
 
 @durable_workflow(name="timeline.part")
