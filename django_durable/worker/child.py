@@ -36,9 +36,11 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
         # Nothing with a lock, which this thread may hold just now: an Event that it waits for has one.
         os.write(alarm_write, b"\0")
 
-    # First of all: Ctrl-C comes to the whole group, and what it finds half made would end with a traceback.
+    # Before anything is made: what they find half made would end with a traceback.
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
+    # Held back since before the first import: see ``spawning``.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     process = WorkerProcess(worker_id, options, lambda word: _report(reports, word))
     called = threading.Event()
     obeying = (orders, alarm_read, process, called)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -76,11 +77,17 @@ def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False
 
 
 def _execute(command: Sequence[str], told: dict[str, Any]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603  (our own command, executed again)
-        command,
-        env={**os.environ, CHILD_ENV: json.dumps(told)},
-        pass_fds=(told["orders"], told["reports"]),
-    )
+    # Ctrl-C comes to the whole group. It waits until the child has imported the project and can obey: before, Python
+    # would end with a traceback.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return subprocess.Popen(  # noqa: S603  (our own command, executed again)
+            command,
+            env={**os.environ, CHILD_ENV: json.dumps(told)},
+            pass_fds=(told["orders"], told["reports"]),
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def own_command() -> list[str]:

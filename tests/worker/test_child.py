@@ -1,12 +1,12 @@
-"""A worker process from its first moment on: what comes while it is made is not lost."""
+"""A worker process while it is made: signals that come then are obeyed, and nothing ends with a traceback."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pytest
@@ -16,28 +16,33 @@ from django_durable.worker.process import WorkerOptions
 from tests.processes import PATIENCE
 
 
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def nobody(number: int, frame: Any) -> NoReturn:
+    raise AssertionError(f"nobody obeys {signal.Signals(number).name} yet")
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    kept = {number: signal.signal(number, nobody) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Ended(Exception):
     """Instead of the end of the test's own process."""
 
 
-@pytest.mark.usefixtures("handlers")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_is_made_drains_it(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, while_it_is_made: Callable[[], None]) -> int:
+    """The status with which it ends, drained."""
     drained = threading.Event()
 
     class Made:
         is_done = gave_up = False
 
         def __init__(self, *given: Any) -> None:
-            os.kill(os.getpid(), number)
+            while_it_is_made()
 
         def drain(self) -> None:
             drained.set()
@@ -53,10 +58,28 @@ def test_a_signal_while_it_is_made_drains_it(number: signal.Signals, monkeypatch
     monkeypatch.setattr(child.memory, "settle", lambda: None)
     monkeypatch.setattr(child.logging, "shutdown", lambda: None)
     monkeypatch.setattr(child.os, "_exit", end)
-    orders, held = os.pipe()
-    reports, told = os.pipe()
+    pipe, ends = os.pipe, list[int]()
+
+    def kept() -> tuple[int, int]:
+        ends.extend(pair := pipe())
+        return pair
+
+    monkeypatch.setattr(child.os, "pipe", kept)
+    (orders, _), (_, told) = kept(), kept()
     with pytest.raises(Ended) as ended:
         child.run_child(uuid4(), WorkerOptions(), orders, told)
-    for end_of_pipe in (orders, held, reports, told):
+    for end_of_pipe in ends:
         os.close(end_of_pipe)
-    assert ended.value.args == (child.DRAINED,)
+    [status] = ended.value.args
+    return int(status)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_is_made_drains_it(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, lambda: signal.raise_signal(number)) == child.DRAINED
+
+
+def test_ctrl_c_that_came_while_the_project_was_imported_drains_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    signal.raise_signal(signal.SIGINT)
+    assert run(monkeypatch, lambda: None) == child.DRAINED

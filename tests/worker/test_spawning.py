@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, cast
@@ -17,7 +19,7 @@ from django_durable.worker import spawning as module
 from django_durable.worker.child import DRAINED
 from django_durable.worker.spawning import Child, spawn
 from django_durable.worker.supervisor import LONGEST_RESTART_PAUSE, Supervisor
-from tests.processes import is_alive
+from tests.processes import PATIENCE, is_alive
 from tests.worker.test_supervisor import SLEEPER, Fake, own_signals, terminate  # noqa: F401  (one is a fixture)
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,6 +63,18 @@ def refusing(supervisor: Supervisor, then: Callable[[int], object] = lambda coun
 def test_nothing_is_left_of_a_child_whose_program_is_gone() -> None:
     with pytest.raises(FileNotFoundError):
         spawn(MISSING, 0)
+
+
+def test_ctrl_c_waits_until_a_child_can_obey() -> None:
+    """And who starts it is hit by it as before."""
+    says = "import signal, sys; sys.exit(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    child = spawn([sys.executable, "-c", says], 0)
+    try:
+        assert child.process.wait(PATIENCE) == 1
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        child.drain()
+        os.close(child.reports)
 
 
 @pytest.mark.usefixtures("no_descriptor_left")
