@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..core.names import NAME_MAX
+
 
 class Hold(models.Model):
     """A queue or a workflow of which no run is claimed, until somebody releases it: then the row is gone.
@@ -18,7 +20,7 @@ class Hold(models.Model):
     KINDS: ClassVar = [(QUEUE, _("queue")), (WORKFLOW, _("workflow"))]
 
     kind = models.CharField(max_length=8, choices=KINDS)
-    name = models.CharField(max_length=200)
+    name = models.CharField(max_length=NAME_MAX)
     since = models.DateTimeField(db_default=Now())
     actor = models.CharField(max_length=150, blank=True, default="")
     reason = models.TextField(blank=True, default="")

@@ -3,6 +3,8 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from ..core.names import NAME_MAX
+
 
 class IdempotencyKey(models.Model):
     """Which run an idempotency key of a workflow started, with a hash of its input; free again after ``expires_at``.
@@ -10,7 +12,7 @@ class IdempotencyKey(models.Model):
     Until then retention keeps the run as well.
     """
 
-    workflow = models.CharField(max_length=200)
+    workflow = models.CharField(max_length=NAME_MAX)
     key_hash = models.CharField(max_length=64)
     key = models.CharField(max_length=200)
     run_id = models.UUIDField()

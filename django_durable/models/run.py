@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ..core.ids import uuid7
 from ..core.journal.states import LIVE, TERMINAL, BlockReason, Phase, Status
 from ..core.limits import LIMIT_KEY_MAX
-from ..core.names import PATH_MAX
+from ..core.names import NAME_MAX, PATH_MAX, QUEUE_MAX
 
 STATUS_LABELS = {
     Status.SCHEDULED: _("scheduled"),
@@ -83,8 +83,8 @@ class Run(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    workflow = models.CharField(_("workflow"), max_length=200)
-    queue = models.CharField(_("queue"), max_length=100)
+    workflow = models.CharField(_("workflow"), max_length=NAME_MAX)
+    queue = models.CharField(_("queue"), max_length=QUEUE_MAX)
     priority = models.SmallIntegerField(_("priority"), default=0)
     status = models.CharField(
         _("status"), max_length=10, choices=[(s.value, label) for s, label in STATUS_LABELS.items()]

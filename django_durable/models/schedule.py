@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from ..core.names import NAME_MAX
+
 
 class Schedule(models.Model):
     """When a workflow starts by itself. Rows from code belong to the code of ``app_label``, the others to the operator.
@@ -19,8 +21,8 @@ class Schedule(models.Model):
     ]
     CATCH_UP_CHOICES = [("latest", _("the latest")), ("none", _("none")), ("all", _("all"))]
 
-    workflow = models.CharField(max_length=200)
-    name = models.CharField(max_length=200)
+    workflow = models.CharField(max_length=NAME_MAX)
+    name = models.CharField(max_length=NAME_MAX)
     app_label = models.CharField(max_length=100, blank=True, default="")
     expression = models.CharField(max_length=200)
     timezone = models.CharField(max_length=64, default="UTC")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from ..core.names import NAME_MAX
 from .run import Run
 
 
@@ -11,7 +12,7 @@ class Tag(models.Model):
 
     pk = models.CompositePrimaryKey("run_id", "name")
     run = models.ForeignKey(Run, models.CASCADE, db_constraint=False, db_index=False, related_name="tags")
-    name = models.CharField(max_length=200)
+    name = models.CharField(max_length=NAME_MAX)
 
     class Meta:
         verbose_name = _("tag")

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from ..core.names import NAME_MAX
+from ..core.names import NAME_MAX, QUEUE_MAX
 
 
 class Tally(models.Model):
@@ -25,8 +25,8 @@ class Tally(models.Model):
     pk = models.CompositePrimaryKey("kind", "minute", "workflow", "queue", "name")
     kind = models.CharField(max_length=8, choices=KINDS)
     minute = models.DateTimeField()
-    workflow = models.CharField(max_length=200)
-    queue = models.CharField(max_length=100)
+    workflow = models.CharField(max_length=NAME_MAX)
+    queue = models.CharField(max_length=QUEUE_MAX)
     name = models.CharField(max_length=NAME_MAX, blank=True, default="")
     started = models.IntegerField(default=0)
     succeeded = models.IntegerField(default=0)

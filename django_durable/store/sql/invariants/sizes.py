@@ -70,29 +70,21 @@ def names(d: Dialect) -> str:
     return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"
 
 
-def _too_long(table: str, run: str, columns: tuple[tuple[str, str, int], ...]) -> str:
-    are = [(f"length(n.{column}) > {most}", f"'{told} of ' || length(n.{column})") for told, column, most in columns]
-    told = " ".join(f"WHEN {is_long} THEN {what}" for is_long, what in are)
+def _too_long(what: str, table: str, run: str, column: str, most: int) -> str:
     return f"""
-        SELECT n.{run}, CASE {told} END || ' characters' FROM {table} n
-        WHERE {in_window(f"n.{run}")} AND ({" OR ".join(is_long for is_long, _ in are)})"""
+        SELECT n.{run}, '{what} of ' || length(n.{column}) || ' characters' FROM {table} n
+        WHERE {in_window(f"n.{run}")} AND length(n.{column}) > {most}"""
 
 
 NAMES = (
-    (
-        "django_durable_run",
-        "id",
-        (
-            ("a workflow", "workflow", NAME_MAX),
-            ("a queue", "queue", QUEUE_MAX),
-            ("a path in its parent", "parent_path", PATH_MAX),
-        ),
-    ),
-    ("django_durable_journalentry", "run_id", (("a path", "path", PATH_MAX),)),
-    ("django_durable_tag", "run_id", (("a tag", "name", NAME_MAX),)),
-    ("django_durable_event", "run_id", (("an event", "name", NAME_MAX),)),
+    ("a workflow", "django_durable_run", "id", "workflow", NAME_MAX),
+    ("a queue", "django_durable_run", "id", "queue", QUEUE_MAX),
+    ("a path in its parent", "django_durable_run", "id", "parent_path", PATH_MAX),
+    ("a path", "django_durable_journalentry", "run_id", "path", PATH_MAX),
+    ("a tag", "django_durable_tag", "run_id", "name", NAME_MAX),
+    ("an event", "django_durable_event", "run_id", "name", NAME_MAX),
 )
-"""Table, its column of the run, and its names: what each is called where it is told, its column, its characters."""
+"""What each is called where it is told, its table, that one's column of the run, its own, and its characters."""
 
 
 # --- the values ------------------------------------------------------------------------------
