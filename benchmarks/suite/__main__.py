@@ -2,7 +2,8 @@
 
 ``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--rest`` measures what
 is this project's alone, ``--resume`` goes on where a run was stopped and adds to what it has, ``--part 0.02`` tries it
-all with a fiftieth of the runs. Exit status 1 where a goal is missed.
+all with a fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be of two machines, servers
+or states of the code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from .client import Missing
 from .environments import python_of
 from .goals import unmeasured, verdicts
-from .ledger import Ledger
+from .ledger import Incomparable, Ledger
 from .page import RESULTS, write
 from .prepared import Unprepared, prepared
 from .report import report
@@ -34,9 +35,25 @@ def main() -> int:
     is_resumed = options.resume and options.results.exists()
     try:
         ledger = Ledger.resume(options.results) if is_resumed else Ledger.new(options.results)
-    except ValueError as error:
+        measure_all(ledger, options)
+    except Incomparable as error:
         print(error, file=sys.stderr)
         return 2
+    found = verdicts(ledger)
+    ledger.ratios = {verdict.name: asdict(verdict) for verdict in found}
+    ledger.save()
+    if options.results == RESULTS:
+        write(ledger)
+    print(report(ledger))
+    if left := unmeasured(ledger):
+        print(f"Not measured: {', '.join(left)}")
+    # Who names a part of it asks for no verdict on the rest.
+    is_part = bool(options.systems or options.variants or options.scenarios != list(SCENARIOS))
+    return 0 if all(verdict.is_met for verdict in found) and (is_part or not left) else 1
+
+
+def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
+    """Raises Incomparable."""
     taking_part = participants(options.systems or ([OWN] if REST.keys() >= set(options.scenarios) else None))
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
@@ -50,17 +67,6 @@ def main() -> int:
                         continue
                     if not ledger.is_done(scenario, participant.name, variant):
                         measure(scene, participant, variant, pythons[participant], scenario, ledger, options)
-    found = verdicts(ledger)
-    ledger.ratios = {verdict.name: asdict(verdict) for verdict in found}
-    ledger.save()
-    if options.results == RESULTS:
-        write(ledger)
-    print(report(ledger))
-    if left := unmeasured(ledger):
-        print(f"Not measured: {', '.join(left)}")
-    # Who names a part of it asks for no verdict on the rest.
-    is_part = bool(options.systems or options.variants or options.scenarios != list(SCENARIOS))
-    return 0 if all(verdict.is_met for verdict in found) and (is_part or not left) else 1
 
 
 def read_options() -> argparse.Namespace:

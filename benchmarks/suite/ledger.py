@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import platform
-import subprocess
 import time
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from . import machine
 from .scenarios import Sample
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-MEASURED = ("django_durable", "benchmarks", "tests/servers", ":!benchmarks/results.json")
-"""The files that figures depend on, as git is told: what a run writes itself is no change of them."""
+
+class Incomparable(ValueError):
+    """Figures of two machines, servers or states of the code would stand side by side."""
 
 
 @dataclass
@@ -66,21 +62,23 @@ class Ledger:
 
     @classmethod
     def new(cls, path: Path) -> Ledger:
-        return cls(path, machine())
+        return cls(path, machine.described())
 
     @classmethod
     def resume(cls, path: Path) -> Ledger:
-        """As ``load``. Raises ValueError where another machine, another Python on it or another state of the code has
-        measured."""
+        """As ``load``. Raises Incomparable where another machine, other packages on it or another state of the code
+        have measured."""
         found = cls.load(path)
-        told, here = found.machine, machine()
+        told, here = found.machine, machine.described()
         if told.get("commit") != here["commit"]:
-            raise ValueError(
+            raise Incomparable(
                 f"{path} is of commit {told.get('commit')}, this is {here['commit']}: figures of two states of the code"
                 " are no comparison; `make bench` begins anew, or remove the file"
             )
         if any(told.get(name) != value for name, value in here.items() if name != "begun"):
-            raise ValueError(f"{path} is of another machine or Python: figures of two machines are no comparison")
+            raise Incomparable(
+                f"{path} is of another machine, Python or version of a package: figures of two are no comparison"
+            )
         return found
 
     @classmethod
@@ -92,9 +90,9 @@ class Ledger:
         return cls(path, read["machine"], series, read["done"], **more)
 
     def served_by(self, versions: dict[str, str]) -> None:
-        """Raises ValueError where servers of other versions were measured with before."""
+        """Raises Incomparable where servers of other versions were measured with before."""
         if self.servers not in ({}, versions):
-            raise ValueError(f"{self.path} is of {self.servers}, these servers are {versions}")
+            raise Incomparable(f"{self.path} is of {self.servers}, these servers are {versions}")
         self.servers = versions
 
     def add(self, system: str, variant: str, sample: Sample) -> None:
@@ -105,6 +103,9 @@ class Ledger:
         one.operations.append(sample.operations)
 
     def finish(self, scenario: str, system: str, variant: str) -> None:
+        """Keep what was measured. Raises Incomparable, and keeps nothing of it, where the code was changed since."""
+        if machine.commit() != self.machine["commit"]:
+            raise Incomparable(f"the code was changed while {scenario} of {system} was measured with it: begin anew")
         self.done.append(f"{scenario} {system} {variant}")
         self.save()
 
@@ -137,42 +138,3 @@ class Ledger:
 def _series(read: dict[str, Any]) -> Series:
     """Without what is reckoned from the rest."""
     return Series(**{name: value for name, value in read.items() if name not in ("median", "cost")})
-
-
-def machine() -> dict[str, Any]:
-    """What figures depend on, as far as the machine tells."""
-    model = ""
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():
-        lines = [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].partition(":")[2].strip() if lines else ""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpu": model or platform.processor(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(memory / 2**30),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "commit": commit(ROOT),
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def commit(folder: Path) -> str | None:
-    """The last one that changed ``MEASURED`` in the checkout there; a ``+`` and a hash of what is not committed follow
-    where there is any. None where there is no git, or no such commit."""
-    try:
-        last = _git(folder, "log", "-1", "--format=%H", "HEAD", "--", *MEASURED).decode().strip()
-        changes = _git(folder, "diff", "--binary", "HEAD", "--", *MEASURED)
-        added = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", *MEASURED).decode().split("\0")
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        return None
-    for name in filter(lambda name: (folder / name).is_file(), added):
-        changes += name.encode() + (folder / name).read_bytes()
-    return (f"{last}+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else last) or None
-
-
-def _git(folder: Path, *arguments: str) -> bytes:
-    # Without its locks: somebody may be committing beside it.
-    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout

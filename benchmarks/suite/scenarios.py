@@ -84,6 +84,10 @@ class Bench:
         """As ``Sizes.part``, for sizes that are a scenario's own."""
         return max(2, round(count * self.part))
 
+    def seconds_of(self, seconds: float) -> float:
+        """As ``part_of``, for a time that has to pass: a trial waits for a fifth of it at least."""
+        return seconds * max(self.part, 0.2)
+
     @contextmanager
     def workers(self, processes: int) -> Iterator[Workers]:
         """Ready: some runs have finished, and none of the processes is still starting up."""

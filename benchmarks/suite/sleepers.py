@@ -46,7 +46,7 @@ def _measured(bench: Bench, started: Workers) -> Iterator[Sample]:
     noise = wait_until_quiet(bench.patience)
     yield Sample("S7_idle_transactions", _transactions_a_second(bench), {}, noise)
     yield Sample("S7_asleep_more_mb", most_more(idle, resident(started)), {}, noise)
-    bench.client.ask("wake_later", count=due, each_second=EACH_SECOND, seconds=BEGINS_AFTER)
+    bench.client.ask("wake_later", count=due, each_second=EACH_SECOND, seconds=bench.seconds_of(BEGINS_AFTER))
     meter, more = Meter(bench.stage, bench.client.pid, started), 0.0
     ends = time.monotonic() + TIMEOUT
     while not bench.client.ask("have_woken").result:
@@ -84,7 +84,7 @@ def _transactions_a_second(bench: Bench) -> float:
     PostgreSQL has."""
     with bench.stage.connect() as connection:
         counts = []
-        for pause in (IDLE_SECONDS, 0.0):
+        for pause in (bench.seconds_of(IDLE_SECONDS), 0.0):
             row = connection.execute(
                 "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [bench.database]
             ).fetchone()

@@ -6,16 +6,21 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.suite import page
+from benchmarks.suite import __main__ as suite
+from benchmarks.suite import machine, page
 from benchmarks.suite.chart import chart
 from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
-from benchmarks.suite.ledger import Ledger, commit
+from benchmarks.suite.ledger import Incomparable, Ledger
+from benchmarks.suite.machine import commit, without_git
 from benchmarks.suite.report import report
 from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
 from benchmarks.suite.systems import PARTICIPANTS, participants
@@ -105,7 +110,7 @@ def test_figures_of_another_machine_are_no_part_of_a_run(tmp_path: Path) -> None
     made.machine["cores"] = 1024
     made.save()
     assert Ledger.load(made.path).machine["cores"] == 1024
-    with pytest.raises(ValueError, match="another machine"):
+    with pytest.raises(Incomparable, match="another machine"):
         Ledger.resume(made.path)
 
 
@@ -113,18 +118,18 @@ def test_figures_of_another_machine_are_no_part_of_a_run(tmp_path: Path) -> None
 def test_figures_of_another_state_of_the_code_are_no_part_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
 ) -> None:
-    monkeypatch.setattr("benchmarks.suite.ledger.commit", lambda folder: "4567def")
+    monkeypatch.setattr(machine, "commit", lambda: "4567def")
     made = ledger(tmp_path / "results.json")
     made.save()
     assert Ledger.resume(made.path).machine["commit"] == "4567def"
     made.machine["commit"] = other
     made.save()
-    with pytest.raises(ValueError, match="two states of the code"):
+    with pytest.raises(Incomparable, match="two states of the code"):
         Ledger.resume(made.path)
     # As results of before anybody wrote it down.
     del made.machine["commit"]
     made.save()
-    with pytest.raises(ValueError, match="two states of the code"):
+    with pytest.raises(Incomparable, match="two states of the code"):
         Ledger.resume(made.path)
 
 
@@ -134,8 +139,44 @@ def test_figures_of_other_servers_are_no_part_of_a_run(tmp_path: Path) -> None:
     made.save()
     read = Ledger.load(made.path)
     read.served_by({"postgres": "18.1", "redis": "6.2.14"})
-    with pytest.raises(ValueError, match=r"18\.2"):
+    with pytest.raises(Incomparable, match=r"18\.2"):
         read.served_by({"postgres": "18.2", "redis": "6.2.14"})
+
+
+def test_figures_of_code_that_was_changed_meanwhile_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.finish("S1", "dbos", "sync")
+    monkeypatch.setattr(machine, "commit", lambda: "4567def")
+    made.add("dbos", "async", Sample("S1_enqueue", 1.0, {}, 0.0))
+    with pytest.raises(Incomparable, match="was changed while S1 of dbos"):
+        made.finish("S1", "dbos", "async")
+    read = Ledger.load(made.path)
+    assert (read.done, read.series) == (["S1 dbos sync"], {})
+
+
+@pytest.mark.parametrize("other", ["commit", "servers"])
+def test_who_goes_on_with_what_does_not_fit_is_told_so_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], other: str
+) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.served_by({"postgres": "18.1", "redis": "6.2.14"})
+    if other == "commit":
+        made.machine["commit"] = "0123abc"
+    made.save()
+    before = made.path.read_text()
+
+    @contextmanager
+    def stage() -> Iterator[Any]:
+        yield SimpleNamespace(versions=lambda: {"postgres": "18.2", "redis": "6.2.14"})
+
+    monkeypatch.setattr(suite, "stage", stage)
+    monkeypatch.setattr(sys, "argv", ["suite", "--systems", "django_durable", "--resume", "--results", str(made.path)])
+    assert suite.main() == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and {"commit": "0123abc", "servers": "18.2"}[other] in told
+    assert made.path.read_text() == before
 
 
 def test_what_a_run_took_is_the_sum_of_its_parts(tmp_path: Path) -> None:
@@ -152,18 +193,27 @@ def test_what_a_run_took_is_the_sum_of_its_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-def test_the_state_of_the_code_is_its_commit_and_what_was_changed_since(tmp_path: Path) -> None:
+def test_the_state_of_the_code_is_its_commit_and_what_was_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert commit(tmp_path) is None
     measured, results = tmp_path / "django_durable" / "code.py", tmp_path / "benchmarks" / "results.json"
     for path in (measured, results):
         path.parent.mkdir()
         path.write_text("1\n")
-    by = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "-c", "core.hooksPath=/dev/null"]
+    nobodys = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    by = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
 
     def git(*command: str) -> None:
-        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+        subprocess.run(["git", "-C", tmp_path, *command], env=without_git() | nobodys, check=True)
 
     git("init", "-q")
+    (tmp_path / "nothing").touch()
+    git("add", "nothing")
+    git(*by, "commit", "-q", "-m", "nothing that figures depend on")
+    assert commit(tmp_path) is None
+    # In a hook of another repository its own would be meant.
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "no repository"))
     git("add", ".")
     git(*by, "commit", "-q", "-m", "all of it")
     clean = commit(tmp_path)
@@ -172,6 +222,9 @@ def test_the_state_of_the_code_is_its_commit_and_what_was_changed_since(tmp_path
     results.write_text("2\n")
     assert commit(tmp_path) == clean
     git(*by, "commit", "-q", "-a", "-m", "the figures")
+    assert commit(tmp_path) == clean
+    for name in ("other.json", "results.part"):
+        results.with_name(name).touch()
     assert commit(tmp_path) == clean
     measured.write_text("2\n")
     states = [clean, commit(tmp_path)]

@@ -77,6 +77,8 @@ class More:
         with transaction.atomic():
             # None is claimed before its journal is there.
             rows.multiply(template.pk, count, first=first, step=step)
+        # What came due before it was there would be late by the time that its insertion took.
+        assert rows.milliseconds() - first < 1000 * slept, "the first came due before all were there"
         self._waking = rows.id_at(first), rows.id_at(first + round(count * step) + 1), slept
 
     def _sleeper(self, seconds: float) -> Any:
