@@ -18,7 +18,7 @@ LATE = 0.25
 """By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause; besides
 what a look itself takes."""
 SHORT, SHORT_LATE = 0.02, 0.1
-"""Within the first ``SHORT`` seconds by so much: it costs a dozen looks more, and not one where many wait for long."""
+"""Within the first ``SHORT`` seconds by so much: it costs each who waits a dozen looks more then, and none later."""
 
 
 def pauses(

@@ -226,9 +226,14 @@ if settings.QUEUE == "redis":
 
             monkeypatch.setattr("django_durable.queues.redis.BLOCK_SECONDS", LONG)
             server, runs = get_redis_connection("default"), [ready() for _ in range(3)]
+            place = str(server.connection_pool.connection_kwargs.get("db", 0))
+
+            def waits() -> bool:
+                return any(one["cmd"] == "blpop" and one["db"] == place for one in server.client_list())
+
             with ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(queue.pop, ["default"], 10, LONG)
-                wait_until(lambda: server.info("clients")["blocked_clients"] == 1, message="it to wait")
+                wait_until(waits, message="it to wait")
                 queue.push(runs)
                 assert waiting.result(LONG) == ids(runs[:1])
             assert queue.pop(["default"], 10, LONG) == ids(runs[1:])

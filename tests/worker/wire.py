@@ -154,12 +154,19 @@ def _tap_redis(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     patch.setattr(Unawaited, "send", tapped_send)
 
 
+ENDS_THREAD = "asgiref.sync.ThreadSensitiveContext.__aexit__.<locals>.join"
+"""Newer versions of asgiref end the thread of each run by one more."""
+
+
+def _name_of(target: object) -> str:
+    return f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
+
+
 def _tap_threads(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     start = threading.Thread.start
 
     def tapped_start(self: threading.Thread) -> None:
-        # Newer versions of asgiref end each thread of theirs by one more.
-        tap.wire.threads += getattr(getattr(self, "_target", None), "__module__", "") != "asgiref.sync"
+        tap.wire.threads += _name_of(getattr(self, "_target", None)) != ENDS_THREAD
         start(self)
 
     patch.setattr(threading.Thread, "start", tapped_start)
