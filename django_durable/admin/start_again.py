@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return pydantic().TypeAdapter(type(value)).dump_python(value, mode="json")
+        return pydantic.TypeAdapter(type(value)).dump_python(value, mode="json")
     return value
 
 

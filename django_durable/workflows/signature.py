@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Set
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -12,21 +12,12 @@ from typing import Any, get_type_hints
 from ..core.payloads.codec import decode, encode
 from ..exceptions import InvalidInput, PayloadUndecodable, WorkflowDefinitionError
 
+try:
+    pydantic: Any = import_module("pydantic")
+except ImportError:  # optional: names and arity are checked without it
+    pydantic = None
+
 Arguments = dict[str, Any]
-UNCHECKED = (inspect.Parameter.empty, Any, "Any")
-"""Annotations that ask for nothing, as they stand in the code."""
-
-
-@cache
-def pydantic() -> Any:
-    """The library; None where it is not installed: it is optional, and names and arity are checked without it.
-
-    Imported when the first input asks for it: it takes 0.13 s, a quarter of what the start of a worker takes.
-    """
-    try:
-        return import_module("pydantic")
-    except ImportError:
-        return None
 
 
 class Signature:
@@ -133,7 +124,7 @@ class Signature:
             adapter = self._adapters.get(name)
             try:
                 checked[name] = value if adapter is None else adapter.validate_python(value)
-            except pydantic().ValidationError as error:
+            except pydantic.ValidationError as error:
                 for problem in error.errors():
                     path = "".join(f"[{part!r}]" for part in problem["loc"])
                     problems.append(f"{name}{path}: {problem['msg']}")
@@ -143,8 +134,7 @@ class Signature:
 
     @cached_property
     def _adapters(self) -> dict[str, Any]:
-        parameters = self._signature.parameters
-        if all(one.annotation in UNCHECKED for one in parameters.values()) or pydantic() is None:
+        if pydantic is None:
             return {}
         hints = _hints(self._fn)
         plain = (
@@ -152,9 +142,9 @@ class Signature:
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             inspect.Parameter.KEYWORD_ONLY,
         )
-        config = pydantic().ConfigDict(arbitrary_types_allowed=True)
+        config = pydantic.ConfigDict(arbitrary_types_allowed=True)
         adapters = {}
-        for name, parameter in parameters.items():
+        for name, parameter in self._signature.parameters.items():
             if name in hints and parameter.kind in plain and hints[name] is not Any:
                 adapters[name] = _adapter(hints[name], config)
         return {name: adapter for name, adapter in adapters.items() if adapter is not None}
@@ -178,8 +168,8 @@ def _hint(fn: Callable[..., Any], name: str) -> Any:
 
 def _adapter(annotation: Any, config: Any) -> Any:
     try:
-        return pydantic().TypeAdapter(annotation, config=config)
-    except pydantic().PydanticUserError:
+        return pydantic.TypeAdapter(annotation, config=config)
+    except pydantic.PydanticUserError:
         return _adapter_of_its_own(annotation)
 
 
@@ -187,6 +177,6 @@ def _adapter_of_its_own(annotation: Any) -> Any:
     """For types that bring a configuration of their own (models, dataclasses) and refuse another. None for one that
     pydantic cannot make anything of, such as a dataclass that holds instances of any class: the codec judges these."""
     try:
-        return pydantic().TypeAdapter(annotation)
-    except pydantic().PydanticUserError:
+        return pydantic.TypeAdapter(annotation)
+    except pydantic.PydanticUserError:
         return None

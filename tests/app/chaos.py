@@ -57,15 +57,14 @@ def turn(program: Program, turns: int, number: int) -> Asking:
     return Break([done, turns]) if number == turns - 1 else Continue(number + 1)
 
 
-# Inputs that are annotated are checked by pydantic, and each process that is started would have to import that.
 @workflow(name="chaos.interpret")
-def interpret(ctx: Context, tag: Any, program: Any) -> Any:
+def interpret(ctx: Context, tag: str, program: list[Any]) -> Any:
     """``tag`` is what the client knows the run by, whose id it may never have heard."""
     return answer(ctx, execute(program))
 
 
 @workflow(name="chaos.interpret_async")
-async def interpret_async(ctx: AsyncContext, tag: Any, program: Any) -> Any:
+async def interpret_async(ctx: AsyncContext, tag: str, program: list[Any]) -> Any:
     return await answer_async(ctx, execute(program))
 
 
@@ -75,5 +74,5 @@ def group_of(tag: str, program: list[Any]) -> str:
 
 
 @workflow(name="chaos.interpret_limited", max_concurrency=LIMIT, concurrency_key=group_of)
-def interpret_limited(ctx: Context, tag: Any, program: Any) -> Any:
+def interpret_limited(ctx: Context, tag: str, program: list[Any]) -> Any:
     return answer(ctx, execute(program))

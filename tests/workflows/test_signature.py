@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
@@ -17,7 +16,7 @@ from django_durable.workflows.signature import Signature
 
 @pytest.fixture(autouse=True)
 def _without_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "pydantic", lambda: None)
+    monkeypatch.setattr(module, "pydantic", None)
 
 
 def simple(ctx: Any, order_id: int, express: bool = False) -> None: ...
@@ -59,29 +58,8 @@ def test_it_can_be_imported_where_pydantic_is_not_installed(monkeypatch: pytest.
     spec = spec_from_file_location(f"{module.__name__}_again", module.__file__)
     assert spec is not None and spec.loader is not None
     spec.loader.exec_module(again := module_from_spec(spec))
-    assert again.pydantic() is None
+    assert again.pydantic is None
     assert decode(again.Signature(simple).write("w", ("any",), {})) == {"order_id": "any"}
-
-
-def test_it_is_imported_for_nobody_who_annotates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a quarter of what the start of a worker takes."""
-
-    def refuse() -> None:
-        raise AssertionError("nobody asked for it")
-
-    monkeypatch.setattr(module, "pydantic", refuse)
-
-    def bare(ctx, a, b: Any, *, c=3): ...  # type: ignore[no-untyped-def]
-
-    assert through(bare, 1, b=2) == ((1, 2), {"c": 3})
-    with pytest.raises(AssertionError, match="nobody asked"):
-        through(simple, 1)
-
-
-def test_to_declare_workflows_imports_it_not_yet() -> None:
-    declares = f"from {module.__name__} import Signature; Signature(lambda ctx, number: None)"
-    done = subprocess.run([sys.executable, "-c", f"import sys; {declares}; sys.exit('pydantic' in sys.modules)"])
-    assert done.returncode == 0
 
 
 def test_only_what_was_given_is_stored() -> None:
