@@ -78,7 +78,7 @@ def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False
 
 def _execute(command: Sequence[str], told: dict[str, Any]) -> subprocess.Popen[bytes]:
     # Ctrl-C comes to the whole group. It waits until the child has imported the project and can obey: before, Python
-    # would end with a traceback.
+    # would end with a traceback. Threads and processes that the project starts while it is imported stay without it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         return subprocess.Popen(  # noqa: S603  (our own command, executed again)

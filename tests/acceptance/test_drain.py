@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -132,6 +133,31 @@ def test_who_stands_by_ends_at_once(is_leader_killed: bool) -> None:
     else:
         worker._process.signal(signal.SIGINT)
     wait_until(lambda: not is_alive(standby) and not is_alive(first), message="both to end")
+    assert "Traceback" not in worker.log
+    assert no_worker_is_left()
+
+
+GATED = """
+import os, time
+from pathlib import Path
+from tests.settings import *
+if "DURABLE_WORKER_CHILD" in os.environ:
+    gate = Path(__file__).with_name("gate")
+    gate.with_name("waits").touch()
+    while not gate.exists():
+        time.sleep(0.01)
+"""
+"""Settings of a project that a worker's child has imported once there is a gate."""
+
+
+def test_ctrl_c_while_a_process_imports_the_project_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "gated.py").write_text(GATED)
+    worker = Worker(env={"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": "gated"})
+    wait_until((tmp_path / "waits").exists, message="a child to be at it")
+    worker._process.signal(signal.SIGINT)
+    worker.wait_for_log("draining: SIGINT")
+    (tmp_path / "gate").touch()
+    assert worker.wait() == 0
     assert "Traceback" not in worker.log
     assert no_worker_is_left()
 

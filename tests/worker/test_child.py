@@ -25,9 +25,11 @@ def _signals() -> Iterator[None]:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     kept = {number: signal.signal(number, nobody) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
+    # What nobody has taken is not to end the tests themselves.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     for number, handler in kept.items():
         signal.signal(number, handler)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Ended(Exception):
