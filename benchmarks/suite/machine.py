@@ -18,11 +18,21 @@ MEASURED = (
 )
 """The files that figures depend on, as git is told: what a run writes itself is no change of them."""
 PLAIN = (
-    *("--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-algorithm=myers"),
-    *("--src-prefix=a/", "--dst-prefix=b/"),
+    *("--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-algorithm=myers", "--no-renames"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "-O/dev/null"),
 )
 """However the user likes to see differences."""
-PACKAGES = ("Django", "psycopg", "redis", "django-redis", "hiredis", "orjson", "uuid_utils")
+PACKAGES = (
+    "Django",
+    "psycopg",
+    "psycopg-binary",
+    "psycopg-c",
+    "redis",
+    "django-redis",
+    "hiredis",
+    "orjson",
+    "uuid_utils",
+)
 
 
 def described() -> dict[str, Any]:

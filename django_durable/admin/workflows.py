@@ -223,7 +223,7 @@ def _lately(request: HttpRequest, line: _Known, day: Mapping[str, WorkflowCounts
 
     failed = cells.grouped(counts.failed)
     # As with those that are live.
-    if counts.failed and counts.names == {line.name}:
+    if counts.failed_as == {line.name}:
         failed = cells.linked(failed, runs_url(request, workflow=line.name, trouble=LAST_DAY))
     through = counts.succeeded + counts.failed
     step = counts.failing_step

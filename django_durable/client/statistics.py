@@ -52,13 +52,13 @@ class WorkflowCounts(Counts):
     """With how long runs took from their first claim to their end, waits and all, in seconds: half of those that
     succeeded or failed were through within ``p50``, 95 of 100 within ``p95``, each right within a tenth. None: no run
     was. ``failing_step`` is the path of the step that runs failed with most often, without the keys of calls, and how
-    often. These three reach back from the beginning of ten minutes. ``names``: under which all this was counted.
+    often. These three reach back from the beginning of ten minutes. ``failed_as``: the names under which runs failed.
     """
 
     p50: float | None = None
     p95: float | None = None
     failing_step: tuple[str, int] | None = None
-    names: frozenset[str] = frozenset()
+    failed_as: frozenset[str] = frozenset()
 
 
 def series(since: timedelta, buckets: int) -> list[Bucket]:
@@ -101,7 +101,7 @@ def by_workflow(since: timedelta, called: Mapping[str, str] | None = None) -> di
 
 
 def failing_since(since: datetime) -> list[tuple[str, int, Counter[str]]]:
-    """The workflows that failed most first: how often, and in which steps.
+    """The workflows that failed most first: how often, and in which steps. Each name by itself, as lists have them.
 
     Of what the workers counted, and of that only what failed: all of a day would be twenty times as much to read.
     """
@@ -141,7 +141,7 @@ def _counts(kinds: dict[str, list[dict[str, Any]]]) -> WorkflowCounts:
         p50=percentile(durations, 0.50),
         p95=percentile(durations, 0.95),
         failing_step=_worst(kinds[Tally.STEP]),
-        names=frozenset(row["workflow"] for row in kinds[Tally.RUNS]),
+        failed_as=frozenset(row["workflow"] for row in kinds[Tally.RUNS] if row["failed"]),
     )
     for row in kinds[Tally.RUNS]:
         _add(counts, row)

@@ -215,6 +215,8 @@ def test_on_the_day_of_a_rename_the_counts_of_both_names_are_one(boss: Client) -
         assert part in said, part
     page = boss.get(PAGE).content.decode()
     assert escape(list_url("?workflow=page.now&trouble=day")) not in page, "there is one only"
+    Tally.objects.filter(workflow="page.before").update(failed=0)
+    assert escape(list_url("?workflow=page.now&trouble=day")) in boss.get(PAGE).content.decode()
 
 
 def test_a_figure_of_nothing_leads_nowhere(boss: Client) -> None:

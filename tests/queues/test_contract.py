@@ -229,7 +229,7 @@ if settings.QUEUE == "redis":
             place = str(server.connection_pool.connection_kwargs.get("db", 0))
 
             def waits() -> bool:
-                return any(one["cmd"] == "blpop" and one["db"] == place for one in server.client_list())
+                return any("b" in one["flags"] and one["db"] == place for one in server.client_list())
 
             with ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(queue.pop, ["default"], 10, LONG)

@@ -65,7 +65,7 @@ def inputs(d: Dialect) -> str:
 
 
 def names(d: Dialect) -> str:
-    """I20: and no name, tag or path is longer than its column. PostgreSQL refuses such, SQLite stores it."""
+    """I20: and no name, tag or path of a run is longer than its column. PostgreSQL refuses such, SQLite stores it."""
     found = " UNION ALL ".join(_too_long(*name) for name in NAMES)
     return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"
 
