@@ -18,6 +18,9 @@ from .sql import leases, waits
 
 Child = tuple[UUID, str]
 """Parent and path."""
+ALIVE = 0.8
+"""Who was heard of within so much of a lease lives. Not within all of it: a beat renews the leases, and tells of its
+process a moment later. Of one that dies then the leases would lapse while it seems to live, and nobody be suspected."""
 
 
 class Taken(NamedTuple):
@@ -154,7 +157,7 @@ def _take_away(
     db: Database, statement: str, limit: int, lease: float, max_crashes: int, **parameters: object
 ) -> list[Taken]:
     d = db.dialect
-    given = {"limit": limit, "lease": float(lease), "max_crashes": max_crashes, **parameters}
+    given = {"limit": limit, "silence": ALIVE * lease, "max_crashes": max_crashes, **parameters}
     if d.has_writing_ctes:
         rows = db.rows(statement, **given)
     elif not db.rows(leases.is_any_held()):

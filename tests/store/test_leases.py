@@ -103,6 +103,7 @@ def test_a_lapsed_lease_of_a_dead_process_makes_its_run_suspect(db: PrivateDatab
     [
         pytest.param(timedelta(0), False, False, id="beats"),
         pytest.param(timedelta(seconds=LEASE / 2), False, False, id="beat lately"),
+        pytest.param(timedelta(seconds=LEASE * 0.98), False, True, id="told of itself a moment after its last renewal"),
         pytest.param(timedelta(seconds=LEASE * 2), False, True, id="is silent"),
         pytest.param(timedelta(0), True, True, id="has stopped"),
     ],
@@ -110,6 +111,7 @@ def test_a_lapsed_lease_of_a_dead_process_makes_its_run_suspect(db: PrivateDatab
 def test_only_a_process_that_does_not_live_makes_its_runs_suspect(
     db: PrivateDatabase, ago: timedelta, stopped: bool, suspect: bool
 ):
+    """Found by chaos, seed 20261130: one that died right after a beat seemed to live when its leases lapsed."""
     worker = uuid4()
     beating(worker, ago, stopped_at=at(PAST) if stopped else None)
     beating(uuid4())

@@ -47,7 +47,7 @@ def _take_away(d: Dialect, condition: str) -> str:
     # company is only suspect. A process that still beats has not died: its run was merely taken from it.
     dead = f"""NOT EXISTS (
         SELECT 1 FROM django_durable_worker w WHERE w.id = r.leased_by AND w.stopped_at IS NULL
-        AND w.heartbeat_at > {d.later("-(%(lease)s)")} AND %(presumed_alive)s)"""
+        AND w.heartbeat_at > {d.later("-(%(silence)s)")} AND %(presumed_alive)s)"""
     crashed = "lapsed.is_guilty AND r.crashes + 1 >= %(max_crashes)s"
     # A cancellation that was acknowledged first wins, as it does over every other end; what there is to undo is left to
     # the person who looks after the crash.
