@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..core.names import NAME_MAX
 from .run import Run
 
 
@@ -17,9 +18,9 @@ class Audit(models.Model):
     """
 
     run = models.ForeignKey(Run, models.CASCADE, null=True, db_constraint=False, related_name="audit")
-    workflow = models.CharField(max_length=200, null=True)
-    schedule = models.CharField(max_length=200, null=True)
-    queue = models.CharField(max_length=200, null=True)
+    workflow = models.CharField(max_length=NAME_MAX, null=True)
+    schedule = models.CharField(max_length=NAME_MAX, null=True)
+    queue = models.CharField(max_length=NAME_MAX, null=True)
     verb = models.CharField(max_length=20)
     actor = models.CharField(max_length=150, blank=True, default="")
     reason = models.TextField(blank=True, default="")

@@ -20,7 +20,8 @@ Child = tuple[UUID, str]
 """Parent and path."""
 ALIVE = 0.8
 """Who was heard of within so much of a lease lives. Not within all of it: a beat renews the leases, and tells of its
-process a moment later. Of one that dies then the leases would lapse while it seems to live, and nobody be suspected."""
+process a moment later. Of one that dies then the leases would lapse while it seems to live, and nobody be suspected.
+Far more than the third of a lease after which the system checks want a beat, so whoever beats in time is within it."""
 
 
 class Taken(NamedTuple):
