@@ -14,6 +14,9 @@ from django.utils.translation import gettext
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
+NAMED_MAX = 5
+"""Steps or events that one sentence names."""
+
 Seen = Callable[[str, Any], Any]
 """What may be seen of a run's value: its kind and the value itself → that, or something in its place."""
 

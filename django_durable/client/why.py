@@ -13,7 +13,6 @@ from django.utils.translation import ngettext_lazy
 from ..conf import durable_settings
 from ..core import clock
 from ..core.flow.undoing import UNDO
-from ..core.journal.outcomes import TRIED_AGAIN
 from ..core.journal.states import LIVE, BlockReason, EntryStatus, Kind, PayloadKind, Phase, Status
 from ..core.payloads.codec import decode
 from ..exceptions import PayloadUndecodable
@@ -21,11 +20,9 @@ from ..models import JournalEntry, Payload, Run, Worker
 from ..store.database import Database
 from ..store.transitions import IS_KNOWN_TO_PARENT
 from .listing import STILL
-from .sentences import Sentence, Stored, Why, because
+from .sentences import NAMED_MAX, Sentence, Stored, Why, because
 from .why_queued import queued
-
-NAMED_MAX = 5
-"""Steps that one sentence names."""
+from .why_waiting import waiting
 
 
 def why(run: Run) -> Why:
@@ -41,11 +38,16 @@ def holder_of(run: Run) -> Worker | None:
 
 
 def why_held_by(
-    run: Run, holder: Worker | None, *, is_long: bool | None = None, is_known_to_parent: bool | None = None
+    run: Run,
+    holder: Worker | None,
+    *,
+    is_long: bool | None = None,
+    is_known_to_parent: bool | None = None,
+    awaits: str | None = None,
 ) -> Why:
-    """As ``why``, for who has looked up the run's ``holder_of`` anyway, and maybe whether ``has_long_journal`` and
-    whether its parent knows how it ended."""
-    found = _standing(run, holder, is_known_to_parent)
+    """As ``why``, for who has looked up the run's ``holder_of`` anyway, and maybe whether ``has_long_journal``, whether
+    its parent knows how it ended, and what the entry ``awaits`` that it waits at."""
+    found = _standing(run, holder, is_known_to_parent, awaits)
     is_long = has_long_journal(run) if is_long is None else is_long
     return Why(found.reason, (*found.sentences, *_not_undone(run), *([_long_journal(run)] if is_long else [])))
 
@@ -85,14 +87,14 @@ def _long_journal(run: Run) -> Sentence:
     return Sentence(text, {"count": count})
 
 
-def _standing(run: Run, holder: Worker | None, is_known_to_parent: bool | None) -> Why:
+def _standing(run: Run, holder: Worker | None, is_known_to_parent: bool | None, awaits: str | None) -> Why:
     match run.status:
         case Status.RUNNING:
             return _running(run, holder)
         case Status.SCHEDULED:
             return because("scheduled", _("It starts at %(time)s."), time=run.wake_at)
         case Status.WAITING:
-            return _waiting(run)
+            return waiting(run, awaits)
         case Status.PAUSED:
             return _paused(run)
         case Status.BLOCKED:
@@ -188,41 +190,6 @@ def _paused(run: Run) -> Why:
     if run.claims == 0:
         text = _("Somebody paused it before %(time)s, when it was to start; it goes on when somebody resumes it.")
     return because("paused", text, time=run.wake_at)
-
-
-def _waiting(run: Run) -> Why:
-    what, _colon, path = run.waiting_on.partition(":")
-    ever, until = _WAITS.get(what, _OTHER_WAITS)
-    if run.waiting_on == TRIED_AGAIN:
-        until = _("The run failed and is tried again at %(time)s.")
-    # Without a time nobody tries again.
-    text = until if run.wake_at or what == "retry" else ever
-    waits = Sentence(text, {"path": path, "waiting_on": run.waiting_on, "time": run.wake_at})
-    undoes = [Sentence(_("It undoes what it did."))] if run.phase == Phase.COMPENSATING else []
-    return Why(f"waiting: {what}", (*undoes, waits))
-
-
-_WAITS: Mapping[str, tuple[Any, Any]] = {
-    "sleep": (_("It sleeps at %(path)r."), _("It sleeps at %(path)r until %(time)s.")),
-    "poll": (_("It asks again at %(path)r."), _("It asks again at %(path)r until %(time)s.")),
-    "event": (_("It waits at %(path)r for an event."), _("It waits at %(path)r for an event until %(time)s.")),
-    "join": (
-        _("All that is left of its branches at %(path)r waits."),
-        _("All that is left of its branches at %(path)r waits until %(time)s."),
-    ),
-    "race": (
-        _("All branches of its race at %(path)r wait."),
-        _("All branches of its race at %(path)r wait until %(time)s."),
-    ),
-    "map": (_("It waits for the items of %(path)r."), _("It waits for the items of %(path)r until %(time)s.")),
-    "child": (
-        _("It waits for its child run at %(path)r."),
-        _("It waits for its child run at %(path)r until %(time)s."),
-    ),
-    "retry": ("", _("Step %(path)r failed and is tried again at %(time)s.")),
-}
-"""By what is waited for: without a time, and with one."""
-_OTHER_WAITS = (_("It waits on %(waiting_on)s."), _("It waits on %(waiting_on)s until %(time)s."))
 
 
 def _blocked(run: Run) -> list[Sentence]:

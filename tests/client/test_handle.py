@@ -343,7 +343,7 @@ def test_why_of_runs_that_wait() -> None:
     waiting, sleeping = order.enqueue("wait"), order.enqueue("sleep")
     run_until_idle()
     assert waiting.why().reason == "waiting: event"
-    assert waiting.why().text == "It waits at 'packed' for an event."
+    assert waiting.why().text == "It waits for the event 'packed', and goes on when that is sent."
     assert sleeping.why().reason == "waiting: sleep"
     assert sleeping.why().text.startswith("It sleeps at 'nap' until 20")
 
@@ -366,7 +366,22 @@ def test_why_of_retries_and_children() -> None:
     assert [run.why().reason for run in (step, whole, parent)] == ["waiting: retry", "waiting: retry", "waiting: child"]
     assert step.why().text.startswith("Step 'refuse' failed and is tried again at 20")
     assert whole.why().text.startswith("The run failed and is tried again at 20")
-    assert parent.why().text == "It waits for its child run at 'child'."
+    assert parent.why().text == "It waits for its child run at 'child', and goes on when that is over."
+
+
+@in_database
+def test_why_of_a_wait_that_outlasts_the_deadline() -> None:
+    @durable_workflow(name="handle.bounded", timeout=60)
+    def bounded(ctx: Context, seconds: int) -> None:
+        ctx.wait_for_event("approval", event="packed", timeout=seconds)
+
+    short, long = bounded.enqueue(30), bounded.enqueue(90)
+    run_until_idle()
+    named = "It waits for the event 'packed' (at 'approval'), and "
+    assert short.why().text.startswith(f"{named}gives up at 20")
+    assert long.run.deadline_at is not None
+    ends = f"{long.run.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert long.why().text == f"{named}goes on when that is sent. At its deadline, {ends}, it fails."
 
 
 @in_database

@@ -35,6 +35,18 @@ def waiting(what: str, **columns: Any) -> Scene:
     return row("waiting", waiting_on=what, **columns)
 
 
+def listening(*names: str, path: str = "at/here", **columns: Any) -> Scene:
+    """It waits at this path for events of these names."""
+
+    def make() -> Run:
+        run = make_run("waiting", waiting_on=f"event:{path}", **columns)
+        make_entry(run, "above", 1, kind="event", awaits="another")
+        make_entry(run, path, 2, kind="event", status="waiting", awaits="\n".join(names), finished_at=None)
+        return run
+
+    return make
+
+
 def blocked(reason: BlockReason, said: Any = None, **columns: Any) -> Scene:
     def make() -> Run:
         run = make_run("blocked", block_reason=reason, **columns)
@@ -99,6 +111,7 @@ def still() -> Run:
 
 
 WAITS = ("sleep", "poll", "event", "join", "race", "map", "child")
+LATE = {"wake_at": AT, "deadline_at": AT}
 TENANT = {"workflow": LIMITED, "limit_key": "key-7"}
 SERVING = {"workflows": [LIMITED, limits.two_a_minute.name]}
 JUST_NOW = {"status": "succeeded", "workflow": limits.two_a_minute.name, "limit_key": "key-7"}
@@ -119,8 +132,17 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (row("paused", wake_at=AT, claims=0), [SEEN]),
     *((waiting(f"{what}:at/here"), ["'at/here'"]) for what in WAITS),
     *((waiting(f"{what}:here", wake_at=AT), [SEEN]) for what in (*WAITS, "retry")),
+    *((waiting(f"{what}:at/here", **LATE), ["'at/here'", SEEN]) for what in (*WAITS, "retry")),
     (waiting("retry:", wake_at=AT), [SEEN]),
+    (waiting("retry:", **LATE), [SEEN]),
     (waiting("retry:"), []),
+    (listening("packed", path="packed"), ["'packed'"]),
+    (listening("packed", path="packed", wake_at=AT), ["'packed'", SEEN]),
+    *(
+        (listening(*names, **columns), [", ".join(map(repr, names)), "'at/here'"])
+        for names in (("packed",), ("packed", "lost"))
+        for columns in ({}, {"wake_at": AT})
+    ),
     (waiting("later:here"), ["later:here"]),
     (waiting("later:here", wake_at=AT, phase="compensating"), ["later:here", SEEN]),
     (blocked(BlockReason.CRASHED, crashes=1), ["1"]),
@@ -174,16 +196,16 @@ def _told(sentence: Sentence, language: str) -> str:
 
 
 def test_the_sentences_are_whole_ones() -> None:
-    run = waiting("event:go", wake_at=AT, phase="compensating")()
+    run = listening("go", path="go", wake_at=AT, phase="compensating")()
     found = why_held_by(run, None, is_long=True)
     assert found.reason == "waiting: event"
     assert found.text == (
-        f"It undoes what it did. It waits at 'go' for an event until {SEEN} UTC. "
+        f"It undoes what it did. It waits for the event 'go', and gives up at {SEEN} UTC. "
         "Its journal has more than 2,000 entries, all of which each claim reads."
     )
     with override("de"):
         assert found.text == (
-            f"Er wickelt zurück, was er getan hat. Er wartet bei 'go' auf ein Ereignis, bis {SEEN} UTC. "
+            f"Er wickelt zurück, was er getan hat. Er wartet auf das Ereignis 'go' und gibt um {SEEN} UTC auf. "
             "Sein Journal hat mehr als 2.000 Einträge; jede Übernahme liest alle."
         )
     assert repr(found) == f"Why(reason='waiting: event', text={found.text!r})"

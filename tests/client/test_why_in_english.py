@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from django_durable.client.why import why
-from tests.client.test_why import AT, SEEN, Scene, child, queued, row, running, waiting
+from tests.client.test_why import AT, LATE, SEEN, Scene, child, listening, queued, row, running, waiting
 
 pytestmark = pytest.mark.django_db
 WHEN = f"{SEEN} UTC"
@@ -14,15 +16,39 @@ SEEN_SO = ", and stays so: its parent has seen that. If the parent failed or was
 REPLACED = ". Its parent was resumed, and has another in its place."
 UNTIL_RESUMED = ", and stays so until somebody resumes it"
 SUSPECT = {"suspect": True, "claims": 1}
+COMES = "it goes on when what one of them waits for comes"
+LEFT, RACING = "All that is left of its branches at 'at/here' waits", "All branches of its race at 'at/here' wait"
 WAITS = {
-    "sleep": "It sleeps at 'at/here'",
-    "poll": "It asks again at 'at/here'",
-    "event": "It waits at 'at/here' for an event",
-    "join": "All that is left of its branches at 'at/here' waits",
-    "race": "All branches of its race at 'at/here' wait",
-    "map": "It waits for the items of 'at/here'",
-    "child": "It waits for its child run at 'at/here'",
+    "sleep": ("It sleeps at 'at/here'.", f"It sleeps at 'at/here' until {WHEN}."),
+    "poll": (
+        "It asks at 'at/here', and would ask again only after its deadline.",
+        f"It asks again at 'at/here', next at {WHEN}.",
+    ),
+    "event": ("It waits at 'at/here' for an event.", f"It waits at 'at/here' for an event, and gives up at {WHEN}."),
+    "join": (f"{LEFT}; {COMES}.", f"{LEFT}; {COMES}, at {WHEN} at the latest."),
+    "race": (f"{RACING}; {COMES}.", f"{RACING}; {COMES}, at {WHEN} at the latest."),
+    "map": (
+        "It waits for the items of 'at/here', and goes on as they end.",
+        f"It waits for the items of 'at/here', the first of which is tried again at {WHEN}.",
+    ),
+    "child": (
+        "It waits for its child run at 'at/here', and goes on when that is over.",
+        f"It waits for its child run at 'at/here' until {WHEN}.",
+    ),
 }
+"""Without a time, and with one."""
+WAITS_TO_RETRY = {
+    "retry:at/here": "Step 'at/here' failed, and would be tried again only after the deadline.",
+    "retry:": "The run failed, and would be tried again only after its deadline.",
+}
+AT_HERE = " (at 'at/here')"
+EVENTS: list[tuple[tuple[str, ...], str, str]] = [
+    (("at/here",), "event 'at/here'", "that is sent"),
+    (("packed",), f"event 'packed'{AT_HERE}", "that is sent"),
+    (("packed", "lost"), f"events 'packed', 'lost'{AT_HERE}", "enough of them are sent"),
+    (tuple("abcde"), f"events 'a', 'b', 'c', 'd', 'e'{AT_HERE}", "enough of them are sent"),
+    (tuple("abcdef"), f"events 'a', 'b', 'c', 'd', 'e', …{AT_HERE}", "enough of them are sent"),
+]
 ASKED, PAUSED = {"cancel_requested_at": AT}, "; it goes on when somebody resumes it."
 SCENES: list[tuple[Scene, str, str]] = [
     (row("paused"), "paused", f"Somebody paused it{PAUSED}"),
@@ -47,10 +73,28 @@ SCENES: list[tuple[Scene, str, str]] = [
         "running: stopping",
         f"It undoes what it did, asked to stop at {WHEN}.",
     ),
-    *((waiting(f"{what}:at/here"), f"waiting: {what}", f"{text}.") for what, text in WAITS.items()),
+    *((waiting(f"{what}:at/here"), f"waiting: {what}", ever) for what, (ever, _) in WAITS.items()),
+    *((waiting(f"{what}:at/here", wake_at=AT), f"waiting: {what}", until) for what, (_, until) in WAITS.items()),
     *(
-        (waiting(f"{what}:at/here", wake_at=AT), f"waiting: {what}", f"{text} until {WHEN}.")
-        for what, text in WAITS.items()
+        (waiting(f"{what}:at/here", **LATE), f"waiting: {what}", f"{ever} At its deadline, {WHEN}, it fails.")
+        for what, (ever, _) in WAITS.items()
+    ),
+    *(
+        (waiting(on, **LATE), "waiting: retry", f"{ever} At its deadline, {WHEN}, it fails.")
+        for on, ever in WAITS_TO_RETRY.items()
+    ),
+    (
+        waiting("sleep:at/here", wake_at=AT, deadline_at=AT + timedelta(seconds=1)),
+        "waiting: sleep",
+        f"It sleeps at 'at/here' until {WHEN}.",
+    ),
+    *(
+        (listening(*names), "waiting: event", f"It waits for the {events}, and goes on when {comes}.")
+        for names, events, comes in EVENTS
+    ),
+    *(
+        (listening(*names, wake_at=AT), "waiting: event", f"It waits for the {events}, and gives up at {WHEN}.")
+        for names, events, _ in EVENTS
     ),
     (
         waiting("retry:at/here", wake_at=AT),
