@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache
 
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext, pgettext
-from django.utils.translation import gettext_noop as _
 
+from ..core.journal.states import Kind
 from ..exceptions import CannotFork, RunLocked, ScheduleLocked
+from .phrases import PHRASES
 from .text import visible
-
-PHRASES = (
-    # Of the log.
-    _("attempt %(number)s failed, the next one comes at once"),
-    _("attempt %(number)s failed, the next one comes in %(seconds)s s"),
-    # Of schedules.
-    _("Schedule %(expression)s: %(reason)s"),
-    _("No worker that is alive knows the workflow %(name)s."),
-    _("Its workflow has another schedule called %(name)s."),
-    _("cannot be understood: %(error)s"),
-    _("can never fire: there is no such date"),
-    _("at most %(most)s ASCII characters, please"),
-    _("has to have five fields (minute hour day month weekday), or six (and second)"),
-    _("H and R are not supported: name the values, or use jitter"),
-    _("the range %(range)s would stand for every value: write %(value)s alone, or *"),
-    _("the range %(range)s goes past the end and has a step: write two ranges"),
-    _("%(field)s has weekdays of different kinds: make a schedule of each"),
-    _("%(day)s and %(weekday)s cannot be combined: make a schedule of each"),
-    _("unknown time zone %(name)s"),
-    # Of workflows and forks.
-    _("No workflow is registered under %(name)s."),
-    _("No workflow is registered under %(name)s. Did you mean %(close)s?"),
-    _("it never came there."),
-    _("turn %(turn)s of loop %(path)s has left the journal, which keeps the last turns (history=…) only."),
-    _("its journal does not say any more what the state of turn %(turn)s of loop %(path)s was."),
-    _("its journal is damaged (%(error)s)."),
-    # Of how a run is started.
-    _("queue must be 1 to 100 letters, digits, dots, dashes or underscores, not %(name)s."),
-    _("priority must be an integer from -100 to 100, not %(name)s."),
-    # Of events.
-    _(
-        "Run %(run)s has open events: %(events)s, of %(size)s bytes. %(setting)s is %(limit)s: "
-        "send it again when the run has taken some."
-    ),
-    # Of what is stored.
-    _("Stored payload cannot be read: %(reason)s"),
-    _("damaged text (%(error)s)"),
-    _("a damaged tag"),
-    _("unknown tag %(name)s"),
-    _("no class is registered as %(name)s. Is the module with its @durable_type imported?"),
-    _("its repr() raised %(error)s"),
-    # Of names and payloads.
-    _("is empty"),
-    _("is longer than %(most)s characters"),
-    _("has control characters or lone surrogates"),
-    _(
-        "takes %(size)s bytes as JSON and the cap is %(cap)s. "
-        "Keep large data in a file or table of its own and pass a reference to it."
-    ),
-    _("is nested more than %(most)s levels deep"),
-    _("is nested more deeply than the stack has room for"),
-    _("an int of more than %(most)s digits cannot be stored; store it as bytes"),
-)
-"""As the engine says them: by these a text is known again, whatever stands in the places of the names. One that is said
-otherwise one day is shown in English."""
 
 TEXT_MOST = 2_500
 _NAME = re.compile(r"%\((\w+)\)s")
@@ -73,6 +20,17 @@ _LED = re.compile("([^:]+: )(.*)", re.DOTALL)
 """With the type of an error before it, as a stored problem is, or with what it is about."""
 _GROUPED = re.compile(r"\d{1,3}(,\d{3}){1,5}")
 _COUNTS = frozenset({"most", "size", "cap", "events", "limit"})
+_SAID_IN_IT = frozenset({"reason", "hint"})
+"""Where another phrase stands; under ``problems`` there are several."""
+_KINDS = frozenset({"kind", "asked"})
+_TIME = r"\d{4}-\d\d-\d\d\S*"
+_SHAPES = {"run": "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "count": r"\d+", "index": r"\d+"}
+_SHAPES |= dict.fromkeys(("since", "until", "after"), _TIME)
+_SHAPES |= dict.fromkeys(_COUNTS, r"[\d,]+") | {"setting": r"\w+"}
+"""Of what is no free text: a person who writes words like ours is not taken for the engine. And a pattern with several
+gaps that anything fits into takes a power of the length of a text that somebody has made for it."""
+_PLAIN = tuple(phrase for phrase in PHRASES if not {*_SAID_IN_IT, "problems"} & {*_NAME.findall(phrase)})
+"""What stands in others has no other in it: else a text could be nested as deeply as the stack goes."""
 
 
 def told(error: Exception) -> str:
@@ -91,27 +49,45 @@ def told(error: Exception) -> str:
 
 def translated(text: str) -> str:
     """What the engine has said or stored; what is not known as that stays as it is, and so does what is longer than the
-    engine stores it: patterns with several gaps take the square of its length."""
+    engine stores it."""
+    return _translated(text, PHRASES)
+
+
+def translated_start(text: str, phrases: Sequence[str]) -> str:
+    """What the engine has stored as one of these phrases, and after a colon what a person has said, which stays."""
+    known = _known(text, phrases, more=r"(?P<said>: .*)?") if len(text) <= TEXT_MOST else None
+    return text if known is None else known
+
+
+def _translated(text: str, phrases: Sequence[str]) -> str:
     if len(text) > TEXT_MOST:
         return text
-    known = _known(text)
+    known = _known(text, phrases)
     if known is None and (found := _LED.fullmatch(text)):
-        known = _known(found[2])
+        known = _known(found[2], phrases)
         return text if known is None else found[1] + known
     return text if known is None else known
 
 
-def _known(text: str) -> str | None:
-    for phrase in PHRASES:
-        if found := _pattern(phrase).fullmatch(text):
-            return gettext(phrase) % {name: _value(name, value) for name, value in found.groupdict().items()}
+def _known(text: str, phrases: Sequence[str], more: str = "") -> str | None:
+    for phrase in phrases:
+        if found := _pattern(phrase, more).fullmatch(text):
+            values = {name: _value(name, value) for name, value in found.groupdict(default="").items()}
+            return gettext(phrase) % values + values.get("said", "")
     return None
 
 
 def _value(name: str, value: str) -> str:
-    if name == "reason":
-        # A reason has none of its own: else a text could be nested as deeply as the stack goes.
-        return value if value.startswith(("Schedule ", "Stored payload ")) else translated(value)
+    if name in _SAID_IN_IT:
+        return _translated(value, _PLAIN)
+    if name == "problems":
+        whole = _translated(value, _PLAIN)
+        return "; ".join(_translated(one, _PLAIN) for one in value.split("; ")) if whole == value else whole
+    if name in _KINDS and value in {*Kind}:
+        # Not with the module: what has these words shows values, and tells of their errors by this module.
+        from .waterfall_words import KINDS
+
+        return str(KINDS[Kind(value)])
     if name == "seconds":
         return number_format(value)
     if name in _COUNTS and _GROUPED.fullmatch(value):
@@ -119,12 +95,15 @@ def _value(name: str, value: str) -> str:
     return value
 
 
-@lru_cache(maxsize=len(PHRASES))
-def _pattern(phrase: str) -> re.Pattern[str]:
+@cache
+def _pattern(phrase: str, more: str) -> re.Pattern[str]:
     """What is in the places of the names is as short as can be."""
     parts = _NAME.split(phrase)
-    found = [re.escape(part) if number % 2 == 0 else f"(?P<{part}>.+?)" for number, part in enumerate(parts)]
-    return re.compile("".join(found), re.DOTALL)
+    found = [
+        re.escape(part) if number % 2 == 0 else f"(?P<{part}>{_SHAPES.get(part, '.+?')})"
+        for number, part in enumerate(parts)
+    ]
+    return re.compile("".join(found) + more, re.DOTALL)
 
 
 # --- errors that are put together ------------------------------------------------------------

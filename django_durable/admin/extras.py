@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,8 @@ from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..client.listing import EXCERPT, Excerpt
+from ..client.listing import EXCERPT, Excerpt, Size
+from ..client.redacting import is_redacting
 from ..core.journal.outcomes import TRIED_AGAIN
 from ..core.journal.states import EntryStatus, PayloadKind, Status
 from ..models import JournalEntry, Payload, Run, Tag, Worker
@@ -27,8 +29,12 @@ LONG = 500
 BEYOND = "beyond"
 """In place of status and path of the newest entry of such a one."""
 STEP_SHOWN, HOST_SHOWN, ERROR_SHOWN = 40, 40, 60
-ERROR_READ = 8_192
-"""Characters of an error, most of which are its traceback. Of a longer one its run's page tells."""
+ERROR_MOST = 8_192
+"""Characters of an error that a list tells of: who redacts is asked about all of it. Of a longer one its page tells."""
+CHARACTER = r'(?:[^"\\]|\\u[0-9a-f]{4}|\\[^u])'
+ERROR_BEGINS = re.compile(rf'{{"type":"{CHARACTER}*","message":"{CHARACTER}*')
+"""As it is stored: what a list shows of it comes first, and most of the rest is its traceback. Not for the database to
+take out: at an escaped NUL, half a character and damaged text PostgreSQL's functions for JSON end the whole query."""
 OVER = frozenset({EntryStatus.SUCCEEDED, EntryStatus.FAILED, EntryStatus.ABANDONED})
 
 
@@ -73,13 +79,14 @@ def _read(runs: Sequence[Run]) -> QuerySet[Any, Any]:
     )
     said = Payload.objects.using(alias).filter(run_id__in=ids, kind=PayloadKind.PROGRESS)
     raised = Payload.objects.using(alias).filter(run__in=failed, kind=PayloadKind.ERROR)
+    told = raised.annotate(size=Size("data")).filter(size__lte=ERROR_MOST)
     tags = Tag.objects.using(alias).filter(run_id__in=ids)
     parts = [
         _part(tags.annotate(text=Cast("name", CharField())), "run_id", "tag"),
         _part(said.annotate(text=Left("data", EXCERPT + 1)), "run_id", "progress"),
         _part(begun.annotate(text=_newest_entry()), "pk", "step"),
         _part(failed.annotate(text=_failed_last()), "pk", "failed"),
-        _part(raised.annotate(text=Left("data", ERROR_READ + 1)), "run_id", "error"),
+        _part(told.annotate(text=Left("data", ERROR_MOST if is_redacting() else EXCERPT)), "run_id", "error"),
         _part(held.annotate(text=_holder()), "pk", "worker"),
     ]
     return parts[0].union(*parts[1:], all=True)
@@ -108,11 +115,18 @@ def _newest(text: Any, beyond: str = "", **only: str) -> Case:
 
 
 def _error(run: Run, text: str) -> str:
-    """Class and message, as the function that redacts lets them be seen; nothing of one that is read in part only."""
-    error = shown_error(run, Excerpt(text[:ERROR_READ], len(text)))
+    """Class and message, as the function that redacts lets them be seen."""
+    text = _with_end(text)
+    error = shown_error(run, Excerpt(text, len(text)))
     if error is None or not error.type:
         return ""
     return cells.name(": ".join(part for part in (error.cause, error.reason) if part), ERROR_SHOWN)
+
+
+def _with_end(text: str) -> str:
+    """Of an error of which no more was read: its type and message, or the beginning of this, as an error."""
+    begins = ERROR_BEGINS.match(text) if len(text) == EXCERPT and not is_redacting() else None
+    return f'{begins[0]}"}}' if begins else text
 
 
 def _holder() -> Subquery:

@@ -27,8 +27,10 @@ from ..models import Audit, Event, JournalEntry, LogLine, Run, Schedule
 from ..models.run import STATUS_LABELS
 from ..store.database import Database
 from . import cells
+from .audit_words import reason_of
 from .claims import instant
-from .payloads import ERROR_EXCERPT, Shown, excerpt_of, shown, with_excerpt
+from .excerpts import excerpt_of, with_excerpt, with_parsed
+from .payloads import Shown, shown
 from .text import visible
 from .whole_value import Addresses
 
@@ -74,7 +76,7 @@ BEFORE: dict[str, StrOrPromise] = {
 }
 """How a run or a schedule stood."""
 
-_OTHER_RUN = re.compile("(of )?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|: | from )")
+_OTHER_RUN = re.compile("(?:of )?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|: | from )")
 
 THE_RUN = ""
 """Where the log has the attempts of the run as a whole: no entry has this path."""
@@ -190,7 +192,7 @@ def entries_of(run: Run, window: Window, *, with_values: bool) -> Listing:
     # The paths first: what is long is fetched of those entries only that are shown.
     order = "-seq" if window.until else "seq"
     paths = journal.filter(window.condition).order_by(order).values("path")[: window.most + 1]
-    entries = with_excerpt(_decided(journal.filter(path__in=paths)), "error", ERROR_EXCERPT)
+    entries = with_parsed(_decided(journal.filter(path__in=paths)), "error", VALUE_EXCERPT)
     columns = [*COLUMNS, "error_text", "error_size"]
     if with_values:
         entries = with_excerpt(entries, "value", VALUE_EXCERPT)
@@ -307,15 +309,16 @@ def _audit(entry: Audit, addresses: Addresses | None = None) -> AuditRow:
         at=cells.moment(entry.at),
         verb=VERBS.get(entry.verb) or visible(entry.verb),
         actor=visible(entry.actor),
-        reason=_reason(entry, addresses) if addresses else visible(entry.reason),
+        reason=_reason(entry, addresses),
         status_before=BEFORE.get(entry.status_before) or visible(entry.status_before),
     )
 
 
-def _reason(entry: Audit, addresses: Addresses) -> str:
+def _reason(entry: Audit, addresses: Addresses | None) -> str:
     """What was said; that of a verb which made one run of another begins with the other one, which is linked."""
-    found = _OTHER_RUN.match(entry.reason) if entry.verb in ("rerun", "fork") else None
-    if found is None:
-        return visible(entry.reason)
-    of, run_id = found.groups(default="")
-    return format_html("{}{}{}", of, addresses.link_to(UUID(run_id)), visible(entry.reason[found.end() :]))
+    said = reason_of(entry)
+    found = _OTHER_RUN.match(entry.reason) if addresses and entry.verb in ("rerun", "fork") else None
+    if addresses is None or found is None:
+        return visible(said)
+    before, run_id, after = said.partition(found[1])
+    return format_html("{}{}{}", before, addresses.link_to(UUID(run_id)), visible(after))

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Any
 
-from django.db.models import F, QuerySet, TextField
-from django.db.models.functions import Cast, Left
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from ..client.listing import EXCERPT, Excerpt, Size
+from ..client.listing import EXCERPT, Excerpt
 from ..client.redacting import Withheld, is_redacting, redacted
 from ..client.sentences import Hidden, Why
 from ..core.journal.annotations import read_notes
@@ -32,8 +30,6 @@ from .text import cut, cut_front, visible
 
 UNREADABLE = _("It cannot be read, and so not be redacted.")
 """Nobody can say what is in it."""
-ERROR_EXCERPT = 32_768
-"""Of an encoded error, which holds the traceback with escapes: a longer one is shown as the text that it is."""
 SHORT = 32
 OURS = (UNKNOWN, ANOTHER, "InvalidSchedule: Schedule ", "UnknownWorkflow: No workflow is registered under ")
 """How a schedule's problem begins that quotes names and expressions, and no value."""
@@ -86,19 +82,6 @@ class ShownError:
     def beginning(self) -> str:
         """As much of the reason as a row of a table has room for."""
         return cut(" ".join(self.reason.split()), 2 * SHORT)
-
-
-def with_excerpt(rows: QuerySet[Any], column: str, most: int = EXCERPT) -> QuerySet[Any, Any]:
-    """The rows with the beginning of a column of text and its length: never more of it leaves the database."""
-    text, size = Left(Cast(F(column), TextField()), most), Size(column)
-    annotated: QuerySet[Any, Any] = rows.annotate(**{f"{column}_text": text, f"{column}_size": size})
-    return annotated
-
-
-def excerpt_of(row: Mapping[str, Any], column: str) -> Excerpt | None:
-    """What ``with_excerpt`` found of the column in a row of ``values()``; None where it is null."""
-    text = row[f"{column}_text"]
-    return None if text is None else Excerpt(text, row[f"{column}_size"])
 
 
 # --- redaction -------------------------------------------------------------------------------
@@ -257,12 +240,20 @@ def shown_why(run: Run, why: Why, *, may_see: bool) -> str:
         # It is made of the input. What a run is blocked for is an error, which is for everybody.
         if kind == "limit_key" and not may_see:
             raise Hidden
-        return redacted(run, kind, value)
+        found = redacted(run, kind, value)
+        return _translated_block(found) if kind == "block" else found
 
     try:
         return visible(why.told(seen))
     except Withheld as refusal:
         return str(refusal)
+
+
+def _translated_block(found: Any) -> Any:
+    """What the engine has said of a run that is blocked; what a project has put in its place stays."""
+    if not isinstance(found, Mapping) or "message" not in found:
+        return found
+    return {**found, "message": translated(str(found["message"]))}
 
 
 def shown_problem(schedule: Schedule) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet, Value
-from django.db.models.functions import Length
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Length, Substr
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext_lazy as _
 
-from ..client.listing import Excerpt
+from ..client.listing import EXCERPT, Excerpt
 from ..client.why import holder_of, why_held_by
 from ..conf import durable_settings
 from ..core import clock
@@ -25,6 +25,7 @@ from . import cells
 from .children import children_of
 from .claims import CLAIM, claims_as_text, claims_of
 from .confirming import named
+from .excerpts import with_parsed
 from .exports import form_of_one
 from .fragments import fragment
 from .journal import (
@@ -43,7 +44,7 @@ from .journal import (
     scopes_as_text,
     scopes_of,
 )
-from .payloads import ERROR_EXCERPT, decoded, seen, shown, shown_error, shown_notes, shown_why, with_excerpt
+from .payloads import decoded, seen, shown, shown_error, shown_notes, shown_why
 from .permissions import may
 from .run_facts import facts_of
 from .run_log import LINE, log_as_text, log_of
@@ -75,10 +76,13 @@ def find(runs: QuerySet[Run], object_id: str) -> Run | None:
     """The run with its ancestors, in one query; None for what is no id."""
     warn = durable_settings().JOURNAL_WARN_ENTRIES
     entries = JournalEntry.objects.using(Database().alias).filter(run_id=OuterRef("pk")).order_by()
+    # Of the entry at which it waits for an event. Of one that waits on something else nobody asks.
+    awaited = entries.filter(path=Substr(OuterRef("waiting_on"), len("event:") + 1)).values("awaits")
     # Whether there is one more than that: a journal is not counted to its end for a word about it.
     runs = runs.select_related(ANCESTORS).annotate(
         has_long_journal=Exists(entries[warn : warn + 1]),
         is_known_to_parent=ExpressionWrapper(IS_KNOWN_TO_PARENT, BooleanField()),
+        awaits=Subquery(awaited[:1]),
     )
     try:
         return runs.filter(pk=UUID(object_id)).first()
@@ -198,9 +202,7 @@ def _payloads(
     ``beside`` as those read them who show them."""
     alias = Database().alias
     kinds = frozenset(PayloadKind) - (frozenset() if may_see else SECRET)
-    rows = with_excerpt(
-        Payload.objects.using(alias).filter(run_id=run.pk, kind__in=sorted(kinds)), "data", ERROR_EXCERPT
-    )
+    rows = with_parsed(Payload.objects.using(alias).filter(run_id=run.pk, kind__in=sorted(kinds)), "data", EXCERPT)
     tags = Tag.objects.using(alias).filter(run_id=run.pk)
     tags = tags.filter(name__in=tags.order_by("name").values("name")[:OTHERS_SHOWN])
     named_so = tags.annotate(tag=Value(TAG), size=Length("name")).values_list("tag", "name", "size")
@@ -253,7 +255,8 @@ def _fork_url(request: HttpRequest, run: Run) -> str:
 
 def _why(run: Run, worker: Worker | None, *, may_see: bool) -> str:
     is_long: bool = run.has_long_journal  # type: ignore[attr-defined]
-    found = why_held_by(run, worker, is_long=is_long, is_known_to_parent=_is_known_to_parent(run))
+    awaits: str = run.awaits or ""  # type: ignore[attr-defined]
+    found = why_held_by(run, worker, is_long=is_long, is_known_to_parent=_is_known_to_parent(run), awaits=awaits)
     return shown_why(run, found, may_see=may_see)
 
 

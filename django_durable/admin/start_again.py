@@ -18,7 +18,8 @@ from ..models import Payload, Run, Tag
 from ..store.database import Database
 from ..workflows.definition import Workflow
 from ..workflows.signature import pydantic
-from .payloads import excerpt_of, readable, with_excerpt
+from .excerpts import excerpt_of, with_excerpt
+from .payloads import readable
 from .start_fields import VAR_POSITIONAL, Parameter, is_same, parameters_of
 from .start_form import TAGS_LENGTH_MOST, StartForm, tags_of
 from .text import cut, visible

@@ -20,7 +20,7 @@ from ..client.starting import KeyRequest
 from ..client.starting import start as store
 from ..conf import durable_settings
 from ..core.kinds.sleeps import seconds_of
-from ..exceptions import IdempotencyConflict, InvalidInput, PayloadError, RunLocked
+from ..exceptions import DurableError, IdempotencyConflict, InvalidInput, PayloadError, RunLocked
 from ..models import Run
 from ..store.auditing import Verb, audit
 from ..store.database import Database
@@ -30,7 +30,7 @@ from ..workflows.options import StartOptions
 from ..workflows.registry import declared, workflows
 from . import cells
 from .confirming import page
-from .errors import translated
+from .errors import told, translated
 from .permissions import may
 from .start_again import form_like
 from .start_form import StartForm
@@ -131,7 +131,7 @@ def _start(
             write_down(user, [run], label, reason)  # type: ignore[arg-type]
     except InvalidInput as error:
         for problem in error.problems:
-            form.add_problem(_shown(problem))
+            form.add_problem(_shown(translated(problem)))
     except PayloadError as error:
         form.add_problem(_shown(f"{error.path.removeprefix('input').lstrip('.')}: {translated(error.reason)}"))
     except Unseen:
@@ -180,7 +180,8 @@ def _sees(model_admin: Any, request: HttpRequest, run_ids: Collection[UUID]) -> 
 
 
 def _named(error: Exception) -> str:
-    return _shown(f"{type(error).__name__}: {error}")
+    """Ours says all in a sentence; of what others raise the class tells most."""
+    return _shown(told(error) if isinstance(error, DurableError) else translated(f"{type(error).__name__}: {error}"))
 
 
 def _shown(text: str) -> str:

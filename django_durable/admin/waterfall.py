@@ -22,8 +22,9 @@ from ..models import Run
 from . import cells
 from . import waterfall_words as words
 from .axis import Axis
+from .excerpts import excerpt_of
 from .journal import ENTRIES_NEAR, LAST, THE_RUN, VALUE_EXCERPT, Listing, Try, Window
-from .payloads import excerpt_of, shown, shown_error
+from .payloads import shown, shown_error
 from .run_attempts import Part, is_between, made, parts_of
 from .text import visible
 from .timeline import Fold, Node, tree_of, walk

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from django_durable.models import Audit, Hold
 from tests.admin.conftest import LOOK, Person
-from tests.admin.overviews import FRAGMENT, OVERVIEW
+from tests.admin.overviews import FRAGMENT, OVERVIEW, rows
 from tests.admin.pages import judge, text_of
 from tests.admin.test_hostile import CORPUS
 from tests.admin.test_workflows import PAGE
@@ -134,3 +134,13 @@ def test_the_overview_tells_of_held_queues_and_comes_back(boss: Client) -> None:
     first, second = (boss.get(FRAGMENT)["ETag"] for _ in range(2))
     assert first == second, "a token that is masked anew is no news"
     assert reverse("admin:django_durable_workflows_release") == RELEASE
+
+
+@pytest.mark.parametrize("permissions", [MAY, LOOK], ids=["holds", "looks"])
+def test_the_row_of_a_held_queue_says_so_to_everybody(person: Person, permissions: tuple[str, ...]) -> None:
+    """A workflow that is held holds no queue of its name."""
+    for kind, name in (("queue", "vip"), ("workflow", "other")):
+        Hold.objects.create(kind=kind, name=name)
+        make_run("queued", queue=name)
+    told = {row[0] for row in rows(person(*permissions), "queues")}
+    assert {name for name in told if name.startswith(("vip", "other"))} == {"vip held", "other"}

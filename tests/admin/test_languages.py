@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,23 +15,37 @@ from django.utils.translation import override
 
 from django_durable import durable_workflow
 from django_durable.admin import cells
+from django_durable.admin.audit_words import COLUMNS
 from django_durable.admin.axis import spelled
 from django_durable.admin.errors import told, translated
 from django_durable.admin.journal import BEFORE, VERBS
 from django_durable.admin.payloads import exported_line
 from django_durable.admin.schedule_page import OUTCOMES
 from django_durable.admin.waterfall_words import KINDS
+from django_durable.client import schedules
+from django_durable.client.schedules import WindowFilled
 from django_durable.client.verbs import fork
+from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import Kind
 from django_durable.core.names import check_name
 from django_durable.core.payloads.codec import decode, encode
 from django_durable.core.schedules.cron import Cron
-from django_durable.exceptions import CannotFork, DurableError, RunLocked, ScheduleLocked, UnknownWorkflow
+from django_durable.exceptions import (
+    CannotFork,
+    DurableError,
+    IdempotencyConflict,
+    RunLocked,
+    ScheduleLocked,
+    TooManyEvents,
+    UnknownWorkflow,
+)
 from django_durable.models import Audit, Fire, LogLine
+from django_durable.store import by_hand
 from django_durable.store.scheduling import problem_of
 from django_durable.workflows.options import StartOptions
 from tests.admin.pages import run_url, text_of, verb_url
 from tests.admin.world import make_entry, make_line, make_run, make_schedule
+from tests.app.workflows import doubling
 
 LANGUAGES = ("de", "es", "fr")
 SECONDS = "attempt 2 failed, the next one comes in 2.5 s: shop.Refused: card: no"
@@ -38,6 +54,19 @@ SECONDS = "attempt 2 failed, the next one comes in 2.5 s: shop.Refused: card: no
 @durable_workflow(name="languages.single", singleton="cancel_running")
 def single(ctx: Any) -> None:
     """Its card is looked at."""
+
+
+@durable_workflow(name="languages.place")
+def only_by_place(ctx: Any, first: int, /) -> None: ...
+
+
+@durable_workflow(name="languages.name")
+def only_by_name(ctx: Any, *, first: int) -> None: ...
+
+
+@dataclass
+class Unregistered:
+    number: int = 7
 
 
 @pytest.fixture
@@ -69,6 +98,69 @@ def test_the_fires_and_the_audit_of_a_schedule(boss: Client) -> None:
     assert "ausgelassen: Überschneidung" in said
     assert "deaktivieren" in said and "aktiviert" in said
     assert "Kein aktiver Worker kennt den Workflow 'app.doubling'." in said
+
+
+@pytest.mark.usefixtures("_german")
+def test_what_the_audit_says_of_other_runs_and_which_of_them_is_linked(boss: Client) -> None:
+    run, other = make_run("succeeded"), make_run("succeeded")
+    run.audit.create(verb="fork", actor="ann", reason=f"of {other.pk} from 'double': from here")
+    page = boss.get(run_url(run))
+    assert f"von {other.pk} , ab 'double': from here" in text_of(page)
+    assert f'href="{run_url(other)}' in page.content.decode()
+
+
+@pytest.mark.usefixtures("_german")
+def test_what_the_audit_says_of_a_schedule(boss: Client) -> None:
+    schedule = make_schedule()
+    for verb, reason in (("create", "expression 0 7 * * *, timezone UTC: hers"), ("remove", "in the code no more")):
+        Audit.objects.create(workflow=schedule.workflow, schedule=schedule.name, verb=verb, reason=reason)
+    said = text_of(boss.get(reverse("admin:django_durable_schedule_change", args=[schedule.pk])))
+    assert "Ausdruck 0 7 * * *, Zeitzone UTC: hers" in said and "nicht mehr im Code" in said
+
+
+@pytest.mark.usefixtures("_german")
+def test_why_a_run_is_blocked(boss: Client) -> None:
+    run = make_run("blocked")
+    text = "'pay' is a step in the journal, but the code now asks for a sleep."
+    run.payloads.create(kind="block", data=encode({"message": text}))
+    assert "'pay' steht im Journal als „Schritt“, der Code verlangt jetzt aber" in text_of(boss.get(run_url(run)))
+
+
+def said_instead(run: Any, kind: str, value: Any) -> Any:
+    return "it is taken" if kind == "block" else value
+
+
+def test_what_a_project_says_in_the_place_of_it_is_its_own(boss: Client, settings: Any) -> None:
+    settings.DURABLE = {**settings.DURABLE, "REDACT": f"{__name__}.said_instead"}
+    run = make_run("blocked")
+    run.payloads.create(kind="block", data=encode({"message": "the input is gone"}))
+    with override("de"):
+        assert "it is taken." in text_of(boss.get(run_url(run)))
+
+
+@pytest.mark.usefixtures("_german")
+def test_a_window_that_is_filled(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand, "PORTION", 2)
+    monkeypatch.setattr(schedules, "INSTANTS_MOST", 4)
+    schedule = make_schedule(input='{"number": 4}', expression="0 * * * *")
+    for hour in range(12):
+        at = datetime(2024, 1, 1, hour, tzinfo=UTC)
+        Fire.objects.create(schedule=schedule, scheduled_for=at, fired_at=at, run_id=uuid7())
+    window = {"since": "2024-01-01T00:00", "until": "2024-01-01T23:00", "limit": "1"}
+    counted = "2024-01-01T00:00:00+00:00 2024-01-01T23:00:00+00:00 1 1"
+    url = reverse("admin:django_durable_schedule_backfill", args=[schedule.pk])
+    said = text_of(boss.post(url, {"confirmed": "1", "reason": "", "counted": counted, **window}))
+    assert "Die ersten 4 fälligen Zeitpunkte ab 2024-01-01T00:00:00+00:00 haben ihre Läufe." in said
+
+
+@pytest.mark.usefixtures("_german")
+def test_an_input_that_does_not_fit(boss: Client) -> None:
+    given = {
+        "name": "new", "expression": "0 7 * * *", "timezone": "UTC", "overlap": "skip", "catch_up": "all",
+        "jitter": "0", "input": '{"other": 4}', "workflow": "app.doubling", "reason": "",
+    }  # fmt: skip
+    said = text_of(boss.post(reverse("admin:django_durable_schedule_add"), {"confirmed": "1", **given}))
+    assert "Eingabe von app.doubling: ein erforderliches Argument fehlt: 'number'" in said
 
 
 @pytest.mark.usefixtures("_german")
@@ -127,7 +219,7 @@ def test_what_cannot_be_read(boss: Client) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [KINDS, VERBS, BEFORE, OUTCOMES])
+@pytest.mark.parametrize("words", [KINDS, VERBS, BEFORE, OUTCOMES, COLUMNS])
 def test_in_english_a_word_is_the_one_that_is_stored(words: dict[str, Any]) -> None:
     assert [str(word) for word in words.values()] == [key.replace("_", " ") for key in words]
 
@@ -158,6 +250,17 @@ ERRORS = {
     "schedules": lambda: ScheduleLocked(["app.one: daily", "app.one: nightly"], 2),
     "workflow": lambda: UnknownWorkflow("app.gone"),
     "close workflow": lambda: UnknownWorkflow("app.gone", ["app.done"]),
+    "key": lambda: IdempotencyConflict("app.one", "order-1", uuid7(), "it was given with another input"),
+    "key taken": lambda: IdempotencyConflict("app.one", "a: b", uuid7(), "it is taken"),
+    "argument missing": lambda: raised(doubling.signature.write, "app.doubling", (), {}),
+    "argument unexpected": lambda: raised(doubling.signature.write, "app.doubling", (), {"number": 1, "other": 2}),
+    "argument twice": lambda: raised(doubling.signature.write, "app.doubling", (1,), {"number": 1}),
+    "arguments too many": lambda: raised(doubling.signature.write, "app.doubling", (1, 2), {}),
+    "arguments stored": lambda: raised(doubling.signature.read, "app.doubling", '{"other":1}'),
+    "only by place": lambda: raised(only_by_place.signature.write, "languages.place", (), {"first": 1}),
+    "only by name": lambda: raised(only_by_name.signature.write, "languages.name", (), {}),
+    "window": lambda: WindowFilled(timezone.now(), 100_000),
+    "events": lambda: TooManyEvents(uuid7(), 3, 9_000, "MAX_OPEN_EVENTS", 3),
     "expression": lambda: raised(Cron, "61 * * * *"),
     "date": lambda: raised(Cron, "0 0 30 2 *"),
     "fields": lambda: raised(Cron, "* *"),
@@ -173,8 +276,12 @@ ERRORS = {
     "characters": lambda: raised(check_name, "event", "a\x01b"),
     "queue": lambda: refused(queue="no spaces"),
     "priority": lambda: refused(priority=101),
+    "calendar": lambda: refused(run_after=datetime(9999, 12, 31, tzinfo=UTC)),
+    "tag's name": lambda: raised(check_name, "tag", " "),
+    "key's name": lambda: raised(check_name, "idempotency key", "x" * 201),
     "text": lambda: raised(decode, "{"),
     "tag": lambda: raised(decode, '{"$":"gone","v":1}'),
+    "unregistered": lambda: raised(encode, Unregistered()),
     "no data": lambda: raised(decode, '{"$":"set"}'),
     "class": lambda: raised(decode, '{"$":"@gone","v":1}'),
     "size": lambda: raised(lambda: encode("x" * 5_000, limit=1_000)),
@@ -184,7 +291,7 @@ ERRORS = {
 
 
 def refused(**option: Any) -> Exception:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         StartOptions(**option)
     return caught.value
 

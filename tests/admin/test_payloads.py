@@ -13,13 +13,15 @@ from urllib.parse import quote
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import AsyncClient, Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
 import django_durable
-from django_durable.admin import exports, payloads
+from django_durable.admin import excerpts, exports, extras, payloads
 from django_durable.core.payloads.codec import encode
 from django_durable.models import LogLine, Run
 from tests.admin.conftest import LOOK, Person
@@ -97,6 +99,70 @@ def test_a_row_tells_of_a_child_what_was_raised_first(
     told = '<summary><strong class="durable-error-type">{}</strong>: {}</summary>'.format(*map(escape, summary))
     assert told in page
     assert f'<p class="durable-raised">{raised}: {escape(message)}</p>' in page
+
+
+# --- what is read of errors --------------------------------------------------------------------
+
+
+def texts_read(client: Client, url: str) -> list[str]:
+    """The errors, or what is read of them, that the queries of a page bring."""
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(url).status_code == 200
+    found: list[str] = []
+    with connection.cursor() as cursor:
+        for query in queries:
+            cursor.execute(query["sql"].replace("%", "%%"), [])
+            found += [text for row in cursor.fetchall() for text in row if isinstance(text, str)]
+    return [text for text in found if text.startswith('{"type":')]
+
+
+def error_of(size: int) -> str:
+    """One that takes so many characters as it is stored."""
+    told = {"type": "shop.Refused", "message": "no card", "traceback": ""}
+    return encode({**told, "traceback": "t" * (size - len(encode(told)))})
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_of_an_error_that_is_too_long_to_be_parsed_what_is_shown_is_read(boss: Client, more: int) -> None:
+    run, error = make_run("failed"), error_of(excerpts.ERROR_EXCERPT + more)
+    make_entry(run, "charge", status="failed", error=error)
+    run.payloads.create(kind="error", data=error)
+    page = boss.get(run_url(run)).content.decode()
+    read = sorted(len(text) for text in texts_read(boss, run_url(run)))
+    if not more:
+        assert read == [excerpts.ERROR_EXCERPT] * 2
+        assert page.count("shop.Refused</strong>: no card") + page.count("shop.Refused: no card") == 2
+        assert "characters in all" not in page
+    else:
+        assert read == [301, 2_049]
+        assert page.count("32,769 characters in all") == 2
+        assert f">{escape(error[:300])}…</pre>" in page
+        assert f">{escape(error[:2_048])}…</pre>" in page
+
+
+def test_a_list_reads_the_beginning_of_an_error(boss: Client, redact: Any) -> None:
+    """All of it for who redacts; and nothing of one that is told of on its page only."""
+    sizes = (2_047, 2_048, 2_049, extras.ERROR_MOST, extras.ERROR_MOST + 1)
+    for size in sizes:
+        make_run("failed").payloads.create(kind="error", data=error_of(size))
+    assert sorted(map(len, texts_read(boss, list_url()))) == [2_047, 2_048, 2_048, 2_048]
+    assert text_of(boss.get(list_url())).count("Refused: no card") == 4
+    redact("saying")
+    told_of.clear()
+    assert sorted(map(len, texts_read(boss, list_url()))) == list(sizes[:-1])
+    assert sorted(len(encode(value)) for kind, value in told_of if kind == "error") == list(sizes[:-1])
+
+
+def test_wherever_a_list_stops_to_read_an_error_is_told(boss: Client) -> None:
+    """Within a character that takes several as it is stored, and within what is none."""
+    told = [
+        ("x" * shift, character) for shift in range(7) for character in ("\0", "\ud83d", "😀", "\u2028", '"', "\\", "$")
+    ]
+    for before, character in told:
+        message = f"begun {before}" + character * (5_000 // (len(encode(character)) - 2))
+        run = make_run("failed")
+        run.payloads.create(kind="error", data=encode({"type": "E", "message": message, "traceback": "t"}))
+    assert text_of(boss.get(list_url())).count("E: begun ") == len(told)
 
 
 # --- whole values ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.admin.test_postgres_run_list import rows_read
 from tests.admin.world import make_entry, make_run
 from tests.client.test_postgres_standing import COLUMNS
 
-MANY = 50_000
+MANY, ERRORS = 50_000, 20
 
 
 @pytest.mark.parametrize("others", ["succeeded", "failed"])
@@ -55,16 +55,20 @@ def explained(sql: str) -> Any:
 
 
 def test_of_large_values_only_what_is_shown_is_read(boss: Client) -> None:
-    large = encode(secrets.token_urlsafe(4_000_000))
-    run = make_run("succeeded")
+    large, error = encode(secrets.token_urlsafe(4_000_000)), encode(secrets.token_urlsafe(150_000))
+    run = make_run("failed")
     make_entry(run, "large", value=large)
+    for number in range(ERRORS):
+        make_entry(run, f"wrong[{number}]", 2 + number, status="failed", error=error)
     run.payloads.create(kind="output", data=large)
+    run.payloads.create(kind="error", data=large)
     run.events.create(name="packed", payload=large)
     with CaptureQueriesContext(connection) as queries:
-        page = boss.get(run_url(run))
-    assert text_of(page).count(f"{len(large):,} characters in all") == 3
+        page = text_of(boss.get(run_url(run)))
+    assert page.count(f"{len(large):,} characters in all") == 4
+    assert page.count(f"{len(error):,} characters in all") == ERRORS
     touched = [buffers_of(query["sql"]) for query in queries if '_size"' in query["sql"]]
-    # Each has two thousand parts.
+    # Each has two thousand parts, and an error a hundred.
     assert len(touched) == 3 and max(touched) < 200, touched
 
 

@@ -83,7 +83,7 @@ def test_a_waiting_run_says_for_what(boss: Client) -> None:
     handle = listening.enqueue()
     run_until_idle()
     text = text_of(boss.get(run_url(handle.refresh().run)))
-    assert "It waits at 'packed' for an event" in text
+    assert "It waits for the event 'packed', and gives up at " in text
     assert "waiting for packed until" in text
 
 

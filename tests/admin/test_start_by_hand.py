@@ -17,8 +17,10 @@ from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.translation import override
 
 from django_durable import durable_type, durable_workflow
+from django_durable.exceptions import IdempotencyConflict, RunLocked
 from django_durable.models import Audit, Run
 from django_durable.workflows.registry import get_workflow
 from tests.admin.conftest import LOOK, Person
@@ -248,6 +250,48 @@ def test_options(boss: Client) -> None:
     assert input_of(run)["queue"] == "theirs"
     clash = send(boss, "hand.order", {"order_id": "2"}, idempotency_key="order-1")
     assert "belongs to run" in text_of(clash) and Run.objects.count() == 1
+
+
+REFUSED: dict[str, tuple[Exception, str]] = {
+    "locked": (RunLocked([], 2.0), "Versuchen Sie es danach erneut"),
+    "key": (
+        IdempotencyConflict("hand.none", "k", UUID(int=7), "it is taken"),
+        "Es gibt schon einen Lauf, den Sie nicht sehen können",
+    ),
+    "option": (
+        TypeError("debounce of hand.none says when its runs start: it takes no run_after."),
+        "TypeError: debounce von hand.none legt fest, wann seine Läufe starten",
+    ),
+    "unknown": (ValueError("no"), "ValueError: no"),
+}
+
+
+@pytest.mark.parametrize("which", REFUSED)
+def test_what_the_engine_refuses_is_told_in_the_language_of_who_looks(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    error, said = REFUSED[which]
+
+    def refuse(*args: Any, **more: Any) -> list[UUID]:
+        raise error
+
+    sent = form_of(boss, "hand.none")
+    monkeypatch.setattr("django_durable.admin.starting.store", refuse)
+    with override("de"):
+        assert said in text_of(boss.post(address("hand.none"), sent))
+
+
+def test_a_key_of_another_input_is_told_in_the_language_of_who_looks(boss: Client) -> None:
+    send(boss, "hand.order", {"order_id": "1"}, idempotency_key="order-1")
+    with override("de"):
+        said = text_of(send(boss, "hand.order", {"order_id": "2"}, idempotency_key="order-1"))
+    assert f"gehört zu Lauf {Run.objects.get().pk}: Er wurde mit einer anderen Eingabe verwendet." in said
+
+
+def test_arguments_that_do_not_fit_are_told_in_the_language_of_who_looks(boss: Client) -> None:
+    with override("de"):
+        said = text_of(send(boss, "hand.many", {"first": "1", "others": "[3]", "more": '{"second": "b"}'}))
+    assert "mehrere Werte für das Argument 'second'" in said
 
 
 @pytest.mark.parametrize(

@@ -8,23 +8,35 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone, translation
 
+from django_durable import tag_for
 from django_durable.admin.text import visible
 from django_durable.core.journal.states import BlockReason, Kind
-from django_durable.models import Fire, Run
+from django_durable.core.payloads.codec import encode
+from django_durable.models import Audit, Fire, Payload, Run, Schedule, Tag
 from django_durable.workflows.registry import declared
 from tests.admin.every import make_rows_of
 from tests.admin.pages import list_url, run_url
 from tests.admin.test_hostile import walk
+from tests.admin.test_languages import ERRORS
+from tests.admin.test_phrases import BLOCKED
 from tests.admin.world import make_entry, make_line, make_run, make_schedule, make_worker
+from tests.app.models import Counter
 
 OPEN, SHUT = "⟦", "⟧"
 STORED = "7·7"
 """What rows are called, and all that is said of them: words that are seen are none of theirs."""
+STATUSES = ("queued", "scheduled", "running", "waiting", "paused", "blocked", "succeeded", "failed", "cancelled")
+SCHEDULE = "admin:django_durable_schedule_change"
+NAMES_OF_THE_PROJECT = ("Counter", "counter", "Counters", "App", "Name", "Value")
+"""Of its app, and of a model that the project has not marked either."""
 BLOCKS = frozenset(
     ["article", "aside", "body", "button", "caption", "dd", "desc", "details", "div", "dl", "dt", "fieldset", "footer",
      "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "html", "label", "legend", "li", "main", "meter",
@@ -41,11 +53,11 @@ NUMBERS = re.compile(
 WORD = re.compile(r"[^\W\d_]{2,}")
 NAMES = frozenset(
     ["ann", "box", "daily", "default", "double", "idle", "new", "orders", "packed", "vip", "UTC", "None",
-     "event:packed", f"event:{STORED}", "retry:", "expression 0 7 * * *, timezone UTC",
+     "event:packed", f"event:{STORED}", "retry:",
      "manage.py durable_worker", "Search"]
 )  # fmt: skip
-"""Of users, workers, schedules, queues, steps, events, the zone; a value; what the engine stores of a wait, and of a
-change of a schedule; a command; and a word of Django's own that it has not marked."""
+"""Of users, workers, schedules, queues, steps, events, the zone; a value; what the engine stores of a wait; a
+command; and a word of Django's own that it has not marked."""
 
 
 class Reader(HTMLParser):
@@ -148,6 +160,25 @@ def furnish() -> None:
     late = {"expression": "0 6 * * 1-5", "next_fire_at": now - timedelta(hours=1)}
     make_schedule(workflow=STORED, name=f"{STORED} 8", **late)
     make_schedule(workflow=STORED, name=f"{STORED} 9", app_label=STORED, jitter=2.5)
+    say_all(run)
+
+
+def say_all(run: Run) -> None:
+    """What the engine stores in words of its own: of runs that are blocked, and beside verbs."""
+    for say in BLOCKED.values():
+        blocked = make_run("blocked", workflow=STORED)
+        Payload.objects.create(run=blocked, kind="block", data=encode({"message": say()}))
+    for reason in (f"of {run.pk} from '7'", f"{run.pk}", "its branch lost a race", "schedule '7' fired again"):
+        run.audit.create(verb="fork", actor=STORED, reason=f"{reason}: {STORED}", status_before="failed")
+    when = timezone.now().isoformat()
+    for verb, reason in {
+        "fire": f"run {run.pk}",
+        "backfill": f"2 runs, {when} to {when}",
+        "create": f"name {STORED}, expression 0 7 * * *, timezone UTC, catch_up all, input",
+        "remove": "expression 0 7 * * *, timezone UTC, overlap cancel_previous, catch_up none, jitter 2.5",
+        "enable": "the code says so",
+    }.items():
+        Audit.objects.create(workflow=STORED, schedule=f"{STORED} 8", verb=verb, reason=f"{reason}: {STORED}")
 
 
 @pytest.mark.usefixtures("_bracketed")
@@ -156,6 +187,7 @@ def test_every_page(boss: Client) -> None:
     furnish()
     Fire.objects.update(outcome="fired")
     pages = [(run.status, boss.get(run_url(run))) for run in Run.objects.all()]
+    pages += [(one.name, boss.get(reverse(SCHEDULE, args=[one.pk]))) for one in Schedule.objects.all()]
     pages += [(f"list {query}", boss.get(list_url(query))) for query in ("?status=attention", "?q=none", "?all=1")]
     for name, response in [*pages, *walk(boss, rows, STORED)]:
         if response.status_code == 200 and response["Content-Type"].startswith("text/html"):
@@ -164,6 +196,51 @@ def test_every_page(boss: Client) -> None:
                 left.setdefault(text, set()).add(name)
     assert left == {}
     assert looked_at > 100
+
+
+@pytest.mark.usefixtures("_bracketed")
+@pytest.mark.parametrize("which", ERRORS)
+def test_what_the_engine_refuses(boss: Client, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    error = ERRORS[which]()
+    # By these a refusal begins: the class of what is no error of ours, and where in a value or for what name it is.
+    about = [str(getattr(error, name, ""))[:80] for name in ("path", "name")]
+    known = {*names(), *about, type(error).__name__, "event"} - {""}
+
+    def refuse(*args: Any, **more: Any) -> list[Any]:
+        raise error
+
+    monkeypatch.setattr("django_durable.admin.starting.store", refuse)
+    sent = {"input:number": "4", "key": str(uuid4()), "reason": ""}
+    response = boss.post(f"{reverse('admin:django_durable_workflows_start')}?workflow=app.doubling", sent)
+    assert response.context["form"].errors
+    assert Reader(response.content.decode(), known).found == set()
+
+
+@pytest.mark.urls("tests.admin.test_panel")
+@pytest.mark.usefixtures("_bracketed")
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_the_runs_of_a_row_of_the_project(boss: Client, is_empty: bool) -> None:
+    counter = Counter.objects.create(name=STORED)
+    for status in () if is_empty else STATUSES:
+        run = make_run(status, workflow=STORED, waiting_on=f"event:{STORED}" if status == "waiting" else "")
+        Tag.objects.create(run=run, name=tag_for(counter))
+        Payload.objects.create(run=run, kind="progress", data=encode({"done": 1, "total": 3, "message": STORED}))
+        Payload.objects.create(run=run, kind="error", data=encode({"type": STORED, "message": STORED}))
+    page = boss.get(reverse("admin:app_counter_change", args=[counter.pk])).content.decode()
+    assert ("durable-pill" in page) != is_empty
+    assert Reader(page, {*names(), *NAMES_OF_THE_PROJECT}).found == set()
+
+
+@pytest.mark.usefixtures("_bracketed")
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("progress", [{"done": 1, "total": 3, "message": STORED}, {"done": 3, "message": ""}, None])
+def test_what_a_page_of_the_project_shows_of_a_run(status: str, progress: dict[str, Any] | None) -> None:
+    run = make_run(status, workflow=STORED)
+    if progress is not None:
+        Payload.objects.create(run=run, kind="progress", data=encode(progress))
+    page = Template("{% load django_durable %}{% durable_run_progress run %}").render(Context({"run": run}))
+    assert OPEN in page
+    assert Reader(page).found == set()
 
 
 @pytest.mark.parametrize(

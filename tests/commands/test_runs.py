@@ -77,7 +77,7 @@ def test_a_failed_and_a_waiting_run(call: Call) -> None:
     # Type and message come first: they are seen also where a long traceback is cut.
     assert data["payloads"]["error"]["text"].startswith('{"type":"django_durable.exceptions.StepFailed","message":')
     assert "boom" in data["journal"][0]["error"]["text"]
-    assert "It waits at 'packed' for an event" in call("durable_runs", waiting.id).out
+    assert "It waits for the event 'packed', and gives up at " in call("durable_runs", waiting.id).out
 
 
 @pytest.mark.parametrize(("status", "is_told"), [("waiting", True), ("succeeded", False), ("cancelled", False)])

@@ -463,7 +463,7 @@ def test_a_poll_sleeps_between_and_has_one_entry(is_async: bool) -> None:
         assert abs((row.wake_at - clock.now()).total_seconds() - 60) < 30
         why = run.why()
         assert why.reason == "waiting: poll"
-        assert why.text.startswith("It asks again at 'ready' until ")
+        assert why.text.startswith("It asks again at 'ready', next at ")
         run_until_idle(skip_waits=True)
     assert run.result(timeout=0) == {"polls": 30}
     assert calls == ["ready"] * 30
