@@ -260,11 +260,12 @@ def test_a_child_that_ends_while_its_parent_suspends_wakes_it(db: PrivateDatabas
 
 
 def an_old_run(status: str = "failed") -> Run:
-    """Over for longer than anything is kept, and with a journal that one could fork from."""
+    """Over (or paused) for longer than anything is kept, and with a journal that one could fork from."""
     run = a_run(age=OLD, status=status, **claimed(1, OLD))
     an_entry(run, "first", 1)
     an_entry(run, "second", 2)
-    for kind, data in ((PayloadKind.INPUT, '{"number":42}'), (PayloadKind.ERROR, "{}")):
+    error = {PayloadKind.ERROR: "{}"} if status == "failed" else {}
+    for kind, data in {PayloadKind.INPUT: '{"number":42}', **error}.items():
         Payload.objects.create(run_id=run.pk, kind=kind, data=data)
     return run
 

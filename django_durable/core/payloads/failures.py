@@ -7,13 +7,16 @@ from typing import Any
 
 from ..unwinding import Unwind
 
+MESSAGE_MAX, TRACEBACK_MAX = 10_000, 20_000
 FRAMES_MAX = 50
 NOTES_MAX = 10
 RELATED_MAX = 12
 """Exceptions in one description: the error, its causes and the members of its groups."""
 
 
-def describe(error: BaseException, *, limit_message: int = 10_000, limit_traceback: int = 20_000) -> dict[str, Any]:
+def describe(
+    error: BaseException, *, limit_message: int = MESSAGE_MAX, limit_traceback: int = TRACEBACK_MAX
+) -> dict[str, Any]:
     """``type``, ``message``, ``traceback``; and if there are any ``notes``, ``cause``, ``exceptions`` (of a group).
 
     Strings, lists and dicts only, so ``encode`` takes it. A long message keeps its beginning, a long traceback its

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..dialects import Dialect
-from ..sql.invariants import claims, families, journals, keys, limits, runs, schedules, sizes, waiting
+from ..sql.invariants import claims, families, journals, keys, limits, names, runs, schedules, sizes, waiting
 
 RUNS, KEYS = "django_durable_run", "django_durable_idempotencykey"
-FIRES, SCHEDULES = "django_durable_fire", "django_durable_schedule"
+FIRES, SCHEDULES, HOLDS = "django_durable_fire", "django_durable_schedule", "django_durable_hold"
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,8 +72,10 @@ INVARIANTS = (
         sizes.payloads,
         sizes.entries,
         sizes.events,
-        sizes.names,
+        names.of_runs,
         Look(sizes.inputs, SCHEDULES),
+        Look(names.of_schedules, SCHEDULES),
+        Look(names.of_holds, HOLDS),
     ),
     _of("I22", "A waiting run has something to wake it, and nothing that should have.", waiting.waits),
     _of("status", "A run is in a status that there is, and has what that one asks for.", runs.standing),

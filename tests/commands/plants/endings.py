@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db.models.functions import Now
 from django.utils import timezone
 
-from django_durable.models import Audit, Payload
+from django_durable.models import Audit, Payload, Run
 from tests.commands.checking import (
     HOUR,
     a_record,
@@ -86,10 +87,20 @@ def asked_when_over(verb: str, problem: str) -> Plant:
     return plant
 
 
-def alive_again() -> Planted:
-    run = a_run(status="queued", **claimed(1))
-    Payload.objects.create(run_id=run.pk, kind="output", data="1")
-    return run.pk, "queued, and has the output of one that succeeded"
+def leave_payload(kind: str, **columns: Any) -> Run:
+    run = a_run(**{**claimed(1), **columns})
+    Payload.objects.create(run_id=run.pk, kind=kind, data="1")
+    return run
+
+
+def alive_again(status: str, kind: str, problem: str, **columns: Any) -> Plant:
+    def plant() -> Planted:
+        # Two that are sound: one undoes what it did before it ends with that error, one is tried again after its error.
+        leave_payload("error", status="queued", phase="compensating")
+        leave_payload("retry", status="queued")
+        return leave_payload(kind, status=status, **columns).pk, problem
+
+    return plant
 
 
 def ended_otherwise(status: str, kind: str) -> Plant:
@@ -140,7 +151,9 @@ PLANTS: dict[str, list[Plant]] = {
         asked_when_over("cancel", "cancelled or paused when it was over"),
         asked_when_over("pause", "cancelled or paused when it was over"),
         asked_when_over("resume", "resumed when it had succeeded"),
-        alive_again,
+        alive_again("queued", "output", "queued, and has the output of one that succeeded"),
+        alive_again("queued", "error", "queued, and has the error of one that failed"),
+        alive_again("running", "error", "running, and has the error of one that failed", cancel_requested_at=Now()),
     ],
     "I14": [ended_otherwise("succeeded", "output"), ended_otherwise("failed", "error")],
 }

@@ -47,21 +47,24 @@ def final(d: Dialect) -> str:
     """I3: what is over changes by a resume only, and what has succeeded not even by that.
 
     Whoever resumes a run clears its end, so that nothing of one that is over is later than that. A live one may have an
-    output only where it was cancelled before, and undoes what it did.
+    output only where it was cancelled before, and undoes what it did; and an error only while it undoes that, or
+    ``on_failure`` is called: a resume takes both away.
     """
     ended = d.after("r.finished_at", SLACK)
     claim = f"SELECT 1 FROM django_durable_claimrecord k WHERE k.run_id = r.id AND k.claimed_at > {ended}"
     entry = f"SELECT 1 FROM django_durable_journalentry j WHERE j.run_id = r.id AND j.finished_at > {ended}"
     audit = "SELECT 1 FROM django_durable_audit a WHERE a.run_id = r.id AND a.verb"
     changed = f"{audit} IN ('cancel', 'pause') AND a.status_before IN {TERMINAL}"
-    is_live = f"r.status NOT IN {TERMINAL} AND r.cancel_requested_at IS NULL"
+    is_live = f"r.status NOT IN {TERMINAL}"
+    has_output = f"r.cancel_requested_at IS NULL AND {is_some(_payload('output'))}"
+    has_error = f"r.phase = 'forward' AND {is_some(_payload('error'))}"
     return judged_runs(f"""
         WHEN r.started_at > {ended} OR {is_some(claim)} THEN r.status || ', and claimed after that'
         WHEN {is_some(entry)} THEN r.status || ', and journaled something after that'
         WHEN {is_some(changed)} THEN 'cancelled or paused when it was over'
         WHEN {is_some(f"{audit} = 'resume' AND a.status_before = 'succeeded'")} THEN 'resumed when it had succeeded'
-        WHEN {is_live} AND {is_some(_payload("output"))} THEN r.status || ', and has the output of one that succeeded'
-        """)
+        WHEN {is_live} AND {has_output} THEN r.status || ', and has the output of one that succeeded'
+        WHEN {is_live} AND {has_error} THEN r.status || ', and has the error of one that failed'""")
 
 
 def cancelled(d: Dialect) -> str:

@@ -1,8 +1,9 @@
-"""How large stored values are, how long names, and the values themselves in portions."""
+"""How large stored values are, and the values themselves in portions."""
 
 from __future__ import annotations
 
-from ....core.names import NAME_MAX, PATH_MAX, QUEUE_MAX
+from ....core.names import PATH_MAX
+from ....core.payloads.failures import MESSAGE_MAX, NOTES_MAX, RELATED_MAX, TRACEBACK_MAX
 from ...dialects import Dialect
 from .windows import in_window, judged
 
@@ -14,14 +15,24 @@ OPAQUE = "('tried', 'unwanted')"
 """Kinds of payloads that are lines of text and no encoded values."""
 WHICH = {"run_id": "uuid", "name": "text"}
 
+WIDEST = 12
+"""Bytes of a character in a stored text: two escapes, where it is none of the first 65,536."""
+MORE = 2_000
+"""Characters of an error's type, of what joins its parts, and of what is added to them, such as its step."""
+ERROR = WIDEST * RELATED_MAX * (MORE + (1 + NOTES_MAX) * MESSAGE_MAX + TRACEBACK_MAX)
+"""Bytes of the largest error that ``describe`` makes: far more than any that does not mean to be large."""
+PLACE = WIDEST * PATH_MAX + 500
+"""Bytes that an error may have for each entry of its run: the path, and that this was not undone."""
+
 
 def payloads(d: Dialect) -> str:
-    """I20: no input and no output is larger than MAX_PAYLOAD_BYTES, as it is set now."""
+    """I20: no input and no output is larger than MAX_PAYLOAD_BYTES, as it is set now, and no error than errors are."""
     size = d.size("p.data")
     return judged(
         "p.run_id AS run_id, p.kind AS kind",
         f"""
         WHEN p.kind IN ('input', 'output') AND {size} > %(max_bytes)s
+                OR p.kind IN ('error', 'retry') AND {_is_no_error(size, "p.run_id")}
             THEN 'its ' || p.kind || ' takes ' || {size} || ' bytes'""",
         f"django_durable_payload p WHERE {in_window('p.run_id')}",
         order="run_id, kind",
@@ -29,16 +40,27 @@ def payloads(d: Dialect) -> str:
 
 
 def entries(d: Dialect) -> str:
-    """I20: and no result of a step."""
-    size = d.size("j.value")
+    """I20: and no result of a step, nor what it failed with. The error of a child has what that one's journal explains:
+    it is looked at where it is the child's own."""
+    size, error = d.size("j.value"), d.size("j.error")
     return judged(
         "j.run_id AS run_id, j.seq AS seq",
         f"""
         WHEN j.kind IN {JOURNALED} AND {size} > %(max_bytes)s + {ROOM}
-            THEN 'the value of ' || j.path || ' takes ' || {size} || ' bytes'""",
+            THEN 'the value of ' || j.path || ' takes ' || {size} || ' bytes'
+        WHEN j.kind <> 'child' AND {_is_no_error(error, "j.run_id")}
+            THEN 'the error of ' || j.path || ' takes ' || {error} || ' bytes'""",
         f"django_durable_journalentry j WHERE {in_window('j.run_id')}",
         order="run_id, seq",
     )
+
+
+def _is_no_error(size: str, run: str) -> str:
+    """Whether it is larger than what is told of one error, of the places that it came from, and of each compensation
+    that failed. The run's journal is read only where the first of these would not do."""
+    places = f"""SELECT coalesce(sum({PLACE} + CASE WHEN w.kind = 'undo' THEN {ERROR} ELSE 0 END), 0)
+        FROM django_durable_journalentry w WHERE w.run_id = {run}"""
+    return f"{size} > {ERROR} AND {size} > {ERROR} + ({places})"
 
 
 def events(d: Dialect) -> str:
@@ -62,29 +84,6 @@ def inputs(d: Dialect) -> str:
         f"WHEN {size} > %(max_bytes)s THEN 'the input of schedule ' || s.id || ' takes ' || {size} || ' bytes'",
         f"django_durable_schedule s WHERE {in_window('s.id')}",
     )
-
-
-def names(d: Dialect) -> str:
-    """I20: and no name, tag or path of a run is longer than its column. PostgreSQL refuses such, SQLite stores it."""
-    found = " UNION ALL ".join(_too_long(*name) for name in NAMES)
-    return f"{found} ORDER BY 1, 2 LIMIT %(limit)s"
-
-
-def _too_long(what: str, table: str, run: str, column: str, most: int) -> str:
-    return f"""
-        SELECT n.{run}, '{what} of ' || length(n.{column}) || ' characters' FROM {table} n
-        WHERE {in_window(f"n.{run}")} AND length(n.{column}) > {most}"""
-
-
-NAMES = (
-    ("a workflow", "django_durable_run", "id", "workflow", NAME_MAX),
-    ("a queue", "django_durable_run", "id", "queue", QUEUE_MAX),
-    ("a path in its parent", "django_durable_run", "id", "parent_path", PATH_MAX),
-    ("a path", "django_durable_journalentry", "run_id", "path", PATH_MAX),
-    ("a tag", "django_durable_tag", "run_id", "name", NAME_MAX),
-    ("an event", "django_durable_event", "run_id", "name", NAME_MAX),
-)
-"""What each is called where it is told, its table, that one's column of the run, its own, and its characters."""
 
 
 # --- the values ------------------------------------------------------------------------------
