@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django_durable.conf import durable_settings
 from django_durable.core.journal.states import Kind, PayloadKind, Status
 from django_durable.core.payloads.codec import decode
 from django_durable.models import Fire, JournalEntry, Payload, Run
@@ -101,14 +102,15 @@ def one_run(facts: Facts) -> Iterator[str]:
 
 
 def ended_as_told(facts: Facts) -> Iterator[str]:
-    """Cancelled where that was acknowledged; else as the scenario says, with its result and all its steps."""
+    """Cancelled where that was acknowledged, blocked where it crashed too often; else as the scenario says, with its
+    result and all its steps."""
     cancelled = {UUID(line["run"]) for line in facts.of("cancelled")}
     for run in facts.roots:
-        expected = Status.CANCELLED if run.pk in cancelled else facts.scenario.ends_as
+        expected = Status.CANCELLED if run.pk in cancelled else _unless_it_crashed(facts, run)
         if run.status != expected:
             error = facts.payloads.get((run.pk, PayloadKind.ERROR))
             yield f"{run.status} ({run.block_reason or error}), and not {expected}"
-        if expected == Status.CANCELLED:
+        if expected in (Status.CANCELLED, Status.BLOCKED):
             continue
         if (paths := {entry.path for entry in facts.entries}) != facts.scenario.paths:
             yield f"journaled are {sorted(paths)}, and not {sorted(facts.scenario.paths)}"
@@ -116,11 +118,33 @@ def ended_as_told(facts: Facts) -> Iterator[str]:
             yield from _result(facts, run)
 
 
+def _unless_it_crashed(facts: Facts, run: Run) -> Status:
+    """Blocked where it could not afford what its process did: to die, or to stand still until another took over. It may
+    be too where a claim was done and reported as an error: what a process holds without knowing so it lets lapse."""
+    is_at_stake = any(str(run.pk) in line["at_stake"] for line in facts.of("fault"))
+    if is_at_stake and (facts.action == Action.DIE or facts.of("taken over")):
+        return Status.BLOCKED
+    was_claimed = run.status == Status.BLOCKED and run.claims > durable_settings().MAX_CRASHES
+    if facts.scenario.is_suspect and was_claimed and facts.action == Action.AFTER:
+        return Status.BLOCKED
+    return facts.scenario.ends_as
+
+
 def _result(facts: Facts, run: Run) -> Iterator[str]:
     stored = facts.payloads.get((run.pk, PayloadKind.OUTPUT))
     result, expected = None if stored is None else decode(stored), facts.scenario.result(facts.values())
     if result != expected:
         yield f"the result is {result!r}, and the journal makes {expected!r}"
+
+
+def crashed_as_often_as_it_may(facts: Facts) -> Iterator[str]:
+    """What is blocked for its crashes has made as many as it may, and journaled nothing; what has got on has none."""
+    for run in facts.runs:
+        allowed = durable_settings().MAX_CRASHES if run.status == Status.BLOCKED else 0
+        if run.crashes != allowed:
+            yield f"{run.status} after {run.crashes} crashes, and not {allowed}"
+        if run.status == Status.BLOCKED and (paths := [entry.path for entry in facts.entries]):
+            yield f"blocked, and journaled are {paths}"
 
 
 def cancelled_with_its_parent(facts: Facts) -> Iterator[str]:
@@ -224,6 +248,7 @@ def nothing_after_the_cancel(facts: Facts) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (
     one_run,
     ended_as_told,
+    crashed_as_often_as_it_may,
     cancelled_with_its_parent,
     begun_before_journaled,
     executed_as_often_as_explained,

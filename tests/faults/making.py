@@ -25,6 +25,7 @@ ORDERS = {
     "sleep-and-event": ("one", "nap", "go", "two"),
     "compensation": ("reserve", "charge", "ship", "charge%undo", "reserve%undo"),
     "schedule": ("one", "two"),
+    "crashing": ("one", "two", "three"),
 }
 """In which order the steps of a scenario come."""
 UNDOABLE = ("reserve", "charge")
@@ -97,9 +98,11 @@ class Making:
         """A cancellation is acknowledged."""
         self.note("cancelled")
 
-    def fault(self) -> None:
+    def fault(self, *at_stake: Run) -> None:
+        """``at_stake``: the runs whose process has to live."""
         settled = [[str(entry.run_id), entry.path] for entry in self.entries if entry.status in SETTLED]
-        self.lines.append({"what": "fault", "action": self.action, "label": self.label, "settled": settled})
+        line = {"what": "fault", "action": self.action, "label": self.label, "settled": settled}
+        self.lines.append({**line, "at_stake": [str(run.pk) for run in at_stake]})
 
     def note(self, what: str, **facts: Any) -> None:
         self.lines.append({"what": what, "run": str(self.run.pk), **facts})

@@ -10,7 +10,7 @@ from tests.faults.backends import BACKENDS
 
 ACTIONS = ("die", "before", "after", "terminate", "stall")
 SCENARIOS = ("plain", "atomic", "sleep-and-event", "child", "compensation", "schedule")
-ALL = (*SCENARIOS, "handed-back", "failing", *(f"{name}-cancelled" for name in SCENARIOS))
+ALL = (*SCENARIOS, "handed-back", "failing", "crashing", *(f"{name}-cancelled" for name in SCENARIOS))
 LANES = {"postgres": 3, "sqlite": 1}
 """Victim and rescue of a lane take turns, and wait for their server. On SQLite a case takes a third of the time."""
 

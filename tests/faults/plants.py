@@ -220,6 +220,25 @@ def undo_from_memory() -> None:
     compensation.compensate = of_these
 
 
+def allow_another_crash() -> None:
+    """A run may kill a process more than it may."""
+    from django_durable.store import recovery
+
+    take_away = recovery._take_away
+
+    def lenient(db: Any, statement: str, limit: int, lease: float, max_crashes: int, **more: Any) -> Any:
+        return take_away(db, statement, limit, lease, max_crashes + 1, **more)
+
+    recovery._take_away = lenient
+
+
+def keep_crashes() -> None:
+    """A run that gets on keeps its crashes."""
+    from django_durable.store import committing
+
+    committing._is_cleared = lambda lease, write: False
+
+
 def fire_in_pieces() -> None:
     """Each statement of a schedule's firing is committed by itself."""
     from django_durable.store import scheduling

@@ -12,17 +12,20 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import connection
 
 from django_durable.client.verbs import send_event
 from django_durable.conf import durable_settings
 from django_durable.core import clock
+from django_durable.core.clock import DatabaseClock
 from django_durable.core.journal.states import TERMINAL
 from django_durable.models import Schedule
 from django_durable.store import locking
+from django_durable.store.claiming import Claimant, claim_ids, claim_suspect
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.recovery import reap
 from django_durable.store.scheduling import database_now
 from django_durable.workflows.registry import get_workflow
 from tests.app import enumerated
@@ -179,7 +182,24 @@ class Rescue:
 
     def note_fault(self, action: str, label: str) -> None:
         settled = [[str(run_id), path] for run_id, path in self._rows.settled()]
-        self._witness.note("fault", action=action, label=label, settled=settled)
+        at_stake = [str(run_id) for run_id in self._rows.at_stake()]
+        self._witness.note("fault", action=action, label=label, settled=settled, at_stake=at_stake)
+
+    def crash(self, run_id: UUID) -> timedelta:
+        """Have so many processes die with the run that one more is too many; the time. The lease of the latest has
+        lapsed, and nobody has taken it away yet."""
+        settings = durable_settings()
+        lease, time = settings.LEASE_SECONDS, DatabaseClock()
+        for dead in range(settings.MAX_CRASHES):
+            who = Claimant(uuid4(), ("default",), (self._scenario.workflow,))
+            if dead:
+                reap(self._looks, 1, lease=lease, max_crashes=settings.MAX_CRASHES)
+                claims = claim_suspect(self._looks, who, lease=lease, time=time)
+            else:
+                claims = claim_ids(self._looks, who, [run_id], lease=lease, time=time)
+            assert [claim.run_id for claim in claims] == [run_id]
+            self.pass_time([])
+        return clock.offset()
 
     def begins(self, *step: Any) -> None:
         self._watch.begins(*step)

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from django_durable.client.handle import RunHandle
+from django_durable.conf import durable_settings
 from django_durable.core.journal.states import TERMINAL, Status
 from django_durable.models import JournalEntry, Payload, Run
 from django_durable.store.database import Database
@@ -39,7 +40,7 @@ class Rows:
         rows = self._db.rows("SELECT status FROM django_durable_run WHERE id > %(began)s", began=d.key(self.began))
         statuses = {status for (status,) in rows}
         is_owed = self._scenario.is_scheduled and not statuses
-        return not is_owed and statuses <= TERMINAL
+        return not is_owed and statuses <= (TERMINAL | {Status.BLOCKED} if self._scenario.is_suspect else TERMINAL)
 
     def can_move(self) -> bool:
         """Whether time or a worker may still move something: all but what waits for an event."""
@@ -59,6 +60,14 @@ class Rows:
         """Run and path of every step that is journaled with its outcome."""
         entries = JournalEntry.objects.filter(run_id__gt=self.began, status__in=SETTLED)
         return list(entries.values_list("run_id", "path"))
+
+    def at_stake(self) -> list[UUID]:
+        """The runs that end blocked if the process dies which is alone with them now."""
+        if not self._scenario.is_suspect:
+            return []
+        last = durable_settings().MAX_CRASHES - 1
+        suspects = self.runs().filter(status=Status.RUNNING, suspect=True, crashes=last)
+        return list(suspects.values_list("pk", flat=True))
 
     def has_settled(self, run_id: UUID, path: str) -> bool:
         """The same of one step."""

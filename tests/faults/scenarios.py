@@ -1,6 +1,7 @@
 """What is worked on while faults are made: a script for the worker that meets them, and how it has to end.
 
-The same scenarios with a cancellation in the middle count their points from that on: those before it are the same.
+The same scenarios with a cancellation in the middle count their points from that on: those before it are the same. So
+does the one whose run crashes, from its last crash but one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from django_durable.conf import durable_settings
 from django_durable.core.journal.states import Status
 from django_durable.workflows.definition import Workflow
 from tests.app import enumerated
@@ -43,6 +45,8 @@ class Stage(Protocol):
 
     def cancel(self, run_id: UUID) -> None: ...
 
+    def crash(self, run_id: UUID) -> None: ...
+
     def pass_time(self, seconds: float) -> None: ...
 
 
@@ -72,12 +76,20 @@ class Scenario:
     """Whether the script itself cancels, while the run waits."""
     beats_in: str = ""
     releases_in: str = ""
+    is_suspect: bool = False
+    """Whether the worker is alone with a run that has killed all the processes it may: with one more it ends blocked.
+    The script makes it such a run."""
     effects: Mapping[str, str] = field(default_factory=dict)
     """The atomic steps, by path: the counter that they count up."""
 
     @property
     def is_cancelled(self) -> bool:
         return bool(self.cancels_in or self.cancels_waiting)
+
+    @property
+    def counts_at_once(self) -> bool:
+        """Whether points are counted from the start of the script on, and not from what is done to its run."""
+        return not (self.is_cancelled or self.is_suspect)
 
     def body_to_cancel_in(self, *, is_postgres: bool) -> str:
         return self.cancels_in if is_postgres or not self.cancels_in_sqlite else self.cancels_in_sqlite
@@ -138,6 +150,15 @@ def _failing(stage: Stage) -> None:
     stage.worker.work()
 
 
+def _crashing(stage: Stage) -> None:
+    stage.crash(stage.start(enumerated.plain))
+    stage.worker.maintain()
+    # SQLite's reaper has to see the lapse twice.
+    stage.pass_time(durable_settings().HEARTBEAT_SECONDS)
+    stage.worker.maintain()
+    stage.worker.work()
+
+
 def _fired(stage: Stage) -> None:
     stage.pass_time(DUE_SECONDS + 1)
     stage.worker.maintain()
@@ -194,6 +215,7 @@ FAILING = Scenario(
     frozenset({"one", "ship", "%on_failure"}),
     ends_as=Status.FAILED,
 )
+CRASHING = replace(PLAIN, name="crashing", script=_crashing, is_keyed=False, beats_in="", is_suspect=True)
 SCHEDULE = Scenario(
     "schedule",
     enumerated.fired.name,
@@ -223,6 +245,7 @@ SCENARIOS = {
         SCHEDULE,
         HANDED_BACK,
         FAILING,
+        CRASHING,
         *(replace(one, name=f"{one.name}-cancelled") for one in _RACED),
     )
 }

@@ -8,10 +8,14 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from django_durable.conf import durable_settings
 from django_durable.core.journal.states import BlockReason, Kind, PayloadKind, Status
 from django_durable.core.payloads.codec import encode
 from django_durable.models import Run
+from tests.faults.kinds import Action
 from tests.faults.making import ORDERS, Making, found, went_well
+
+MOST = durable_settings().MAX_CRASHES
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -119,7 +123,7 @@ def test_a_run_that_failed_and_should_not_have() -> None:
 def test_a_run_that_is_blocked() -> None:
     making = went_well("plain")
     making.run.status, making.run.block_reason = Status.BLOCKED, BlockReason.CRASHED
-    assert found(making) == ["blocked (crashed), and not succeeded"]
+    assert found(making)[0] == "blocked (crashed), and not succeeded"
 
 
 def test_a_run_that_should_have_failed() -> None:
@@ -153,6 +157,78 @@ def test_a_result_that_the_journal_does_not_make(stored: object) -> None:
     making.payloads = {} if stored is None else {(making.run.pk, PayloadKind.OUTPUT): encode(stored)}
     token = making.token.hex
     assert found(making) == [f"the result is {stored}, and the journal makes {[['one', token], ['two', token]]}"]
+
+
+# --- crashed_as_often_as_it_may --------------------------------------------------------------
+
+
+TAKEN_OVER = {"what": "taken over"}
+
+
+def crashed(action: Action | None, crashes: int = MOST, *, is_at_stake: bool = True, claims: int = MOST + 1) -> Making:
+    making = Making("crashing", action)
+    run = making.start()
+    making.fault(*([run] if is_at_stake else []))
+    run.status, run.block_reason = Status.BLOCKED, BlockReason.CRASHED
+    run.crashes, run.claims = crashes, claims
+    return making
+
+
+@pytest.mark.parametrize(("action", "line"), [(Action.DIE, {}), (Action.STALL, TAKEN_OVER)])
+def test_a_run_whose_process_died_once_too_often_is_blocked(action: Action, line: dict[str, str]) -> None:
+    making = crashed(action)
+    making.lines += [line] if line else []
+    assert found(making) == []
+
+
+@pytest.mark.parametrize("action", [Action.BEFORE, Action.TERMINATE, Action.STALL])
+def test_a_run_that_is_blocked_though_its_process_lived(action: Action) -> None:
+    """An error, a lost session and a hand-back are no crash."""
+    assert found(crashed(action))[0] == "blocked (crashed), and not succeeded"
+
+
+@pytest.mark.parametrize("crashes", [MOST - 1, MOST + 1])
+def test_a_run_that_is_blocked_after_another_number_of_crashes(crashes: int) -> None:
+    assert found(crashed(Action.DIE, crashes)) == [f"blocked after {crashes} crashes, and not {MOST}"]
+
+
+def test_a_run_that_is_blocked_though_it_had_got_on() -> None:
+    making = crashed(Action.DIE)
+    making.journal("one", Kind.STEP, None)
+    assert found(making) == ["blocked, and journaled are ['one']"]
+
+
+@pytest.mark.parametrize("action", [Action.DIE, None])
+def test_a_run_that_is_blocked_though_no_process_died_with_it(action: Action | None) -> None:
+    assert found(crashed(action, is_at_stake=False))[0] == "blocked (crashed), and not succeeded"
+
+
+def test_a_process_that_holds_a_run_without_knowing_so_lets_its_lease_lapse() -> None:
+    assert found(crashed(Action.AFTER, is_at_stake=False)) == []
+    assert found(crashed(Action.AFTER, is_at_stake=False, claims=MOST))[0] == "blocked (crashed), and not succeeded"
+
+
+@pytest.mark.parametrize(("action", "line"), [(Action.DIE, {}), (Action.STALL, TAKEN_OVER)])
+def test_a_run_that_goes_on_though_its_process_died_once_too_often(action: Action, line: dict[str, str]) -> None:
+    making = went_well("crashing")
+    making.action = action
+    making.fault(making.run)
+    making.lines += [line] if line else []
+    assert found(making) == ["succeeded (None), and not blocked"]
+
+
+@pytest.mark.parametrize("action", [Action.BEFORE, Action.AFTER, Action.TERMINATE, Action.STALL])
+def test_a_run_that_goes_on_since_its_process_does(action: Action) -> None:
+    making = went_well("crashing")
+    making.action = action
+    making.fault(making.run)
+    assert found(making) == []
+
+
+def test_a_run_that_got_on_and_keeps_its_crashes() -> None:
+    making = went_well("crashing")
+    making.run.crashes = 1
+    assert found(making) == ["succeeded after 1 crashes, and not 0"]
 
 
 # --- cancelled_with_its_parent ---------------------------------------------------------------

@@ -11,6 +11,7 @@ from tests.faults.cases import Case
 from tests.faults.kinds import Action
 from tests.faults.lane import Lane, nothing
 from tests.faults.plants import (
+    allow_another_crash,
     forget_the_claim,
     found,
     ignore_cancellations,
@@ -70,6 +71,12 @@ def test_a_list_that_names_a_run_which_was_never_stored_is_found(folder: Path) -
     [(label, told)] = problems.items()
     assert "INSERT INTO django_durable_run" in label
     assert any(said.startswith("I21: no run, but a list") for said in told)
+
+
+def test_a_run_that_may_kill_another_process_is_found(folder: Path) -> None:
+    problems = found(folder, allow_another_crash, "crashing", Action.DIE)
+    assert "untouched" not in problems
+    assert "succeeded (None), and not blocked" in problems["step body, before"]
 
 
 def test_a_cancellation_that_is_ignored_is_found(folder: Path) -> None:

@@ -14,6 +14,7 @@ from tests.faults.kinds import Action
 from tests.faults.plants import (
     fire_in_pieces,
     found,
+    keep_crashes,
     sweep_past_children,
     take_events_first,
     trust_every_commit,
@@ -51,3 +52,9 @@ def test_an_instant_that_has_fired_without_its_run_is_found(folder: Path) -> Non
     problems = found(folder, fire_in_pieces, "schedule", Action.DIE)
     assert "untouched" not in problems
     assert "0 runs were started, where 1 to 1 were to be" in problems["COMMIT of Django's"]
+
+
+def test_a_run_that_gets_on_and_is_blocked_for_its_crashes_is_found(folder: Path) -> None:
+    problems = found(folder, keep_crashes, "crashing", Action.DIE)
+    assert "untouched" not in problems
+    assert "blocked, and journaled are ['one']" in problems["step body, before"]

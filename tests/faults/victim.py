@@ -46,9 +46,8 @@ class Played:
         self._scenario = SCENARIOS[case.scenario]
         self._cancels_in = self._scenario.body_to_cancel_in(is_postgres=is_postgres)
         self._key = case_key(clock.offset())
-        # Where there is a cancellation, points are counted from that on.
-        points.is_counting = not self._scenario.is_cancelled
-        self.worker = PumpedWorker(self._scenario.loops)
+        points.is_counting = self._scenario.counts_at_once
+        self.worker = PumpedWorker(self._scenario.loops, isolated=self._scenario.is_suspect)
         self.worker.begin()
 
     def play(self) -> None:
@@ -66,6 +65,10 @@ class Played:
         self._points.is_counting = True
         if cancel_runs([run_id]):
             self._control.ask("note", "cancelled", str(run_id))
+
+    def crash(self, run_id: UUID) -> None:
+        clock.set_offset(self._control.ask("crash", run_id))
+        self._points.is_counting = True
 
     def pass_time(self, seconds: float) -> None:
         clock.set_offset(clock.offset() + timedelta(seconds=seconds))

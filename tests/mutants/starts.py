@@ -61,6 +61,14 @@ STARTS = [
         ("tests/client/test_sending.py::test_the_same_key_gives_the_same_event",),
     ),
     Mutant(
+        "runs-under-one-key",
+        "migrations/0001_initial.py",
+        'fields=("workflow", "key_hash"), name="durable_idempotency_once"',
+        'fields=("workflow", "key_hash", "id"), name="durable_idempotency_once"',
+        "No index keeps a second run from being started under the same idempotency key.",
+        ("tests/store/test_constraints.py::test_what_must_be_unique_is",),
+    ),
+    Mutant(
         "key-that-never-stands",
         "store/sql/keys.py",
         'return _take_over(d, f"expires_at <= {d.now}")',
@@ -97,6 +105,14 @@ STARTS = [
 ]
 
 SCHEDULES = [
+    Mutant(
+        "fires-at-one-instant",
+        "migrations/0001_initial.py",
+        'fields=("schedule", "scheduled_for"), name="durable_fire_once"',
+        'fields=("schedule", "scheduled_for", "id"), name="durable_fire_once"',
+        "No index keeps an instant of a schedule from firing again.",
+        ("tests/store/test_constraints.py::test_what_must_be_unique_is",),
+    ),
     Mutant(
         "fired-twice",
         "store/sql/schedules.py",
