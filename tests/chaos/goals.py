@@ -23,7 +23,7 @@ no stale write is found. They come by chance, six a minute as a rule, and in no 
 one minute without any is rare, and an hour with fewer than sixty would be another load, or another nemesis."""
 RECOVERIES_A_MINUTE = 10
 """Less than half of the usual: of fewer the p99 says nothing, and that of none is 0."""
-HIT_AGAIN_PART = 0.5
+HIT_AGAIN_PART = 0.2
 """Of the recoveries, how many may be none whose time is told, as their next process was hit too. Less than a tenth is
 usual; what makes runs wait for long makes them be hit again, and would hide what it did."""
 

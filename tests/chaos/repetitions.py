@@ -23,6 +23,7 @@ DRAINING = 30.0
 
 LOST_TRANSACTION = "a lost transaction"
 LAPSED = "a lapsed lease"
+LATE_START = "a late start"
 STARVATION = "starvation"
 """A lease lapsed, and no fault had hit its process: see ``starved``."""
 
@@ -85,9 +86,15 @@ def _repetitions(story: Story, run_id: str, path: str, executions: list[Executio
     for before, after, why in _again(story, run_id, path, executions):
         text = f"{path!r} was executed again, {after.began - before.began:.3f} s later"
         if why is None:
-            is_same = before.token == after.token
-            reason = "under the same claim" if is_same else f"and no fault had hit process {before.pid}"
-            yield Violation("repeated", run_id, f"{text}, {reason}")
+            yield Violation("repeated", run_id, f"{text}, {_unexplained(story, before, after)}")
+
+
+def _unexplained(story: Story, before: Execution, after: Execution) -> str:
+    if before.token == after.token:
+        return "under the same claim"
+    if _is_late(story, before, after):
+        return f"under a claim that was over before, and nothing had held process {after.pid} up"
+    return f"and no fault had hit process {before.pid}"
 
 
 def repetitions(story: Story) -> Counter[str]:
@@ -99,17 +106,41 @@ def repetitions(story: Story) -> Counter[str]:
 def _again(
     story: Story, run_id: str, path: str, executions: list[Execution]
 ) -> Iterator[tuple[Execution, Execution, str | None]]:
-    """Each execution that was no attempt that the policy asks for, what came before it, and why."""
+    """Each execution that was no attempt that the policy asks for, the one that it repeats, and why.
+
+    Claims follow one another, and each comes since the one before is over: an execution under the newest claim so far
+    is explained by what became of the claim under which the step was executed last, whatever happens to its own. Those
+    under an older claim than that can only come late: their process went on from before its claim was lost. Such a one
+    explains nothing of what comes after it, which repeats the newest one all the same.
+    """
     step = story.step_of(run_id, path)
     is_atomic = step is not None and step.is_atomic
-    for before, after in pairwise(executions):
-        if before.moment != RAISE or after.attempt != before.attempt + 1:
-            yield before, after, _why(story, before, after, is_atomic=is_atomic)
+    newest, *later = executions
+    for one in later:
+        if _is_late(story, newest, one):
+            yield newest, one, _why_late(story, one)
+            continue
+        if newest.moment != RAISE or one.attempt != newest.attempt + 1:
+            yield newest, one, _why(story, newest, one, is_atomic=is_atomic)
+        newest = one
+
+
+def _is_late(story: Story, before: Execution, after: Execution) -> bool:
+    """Whether the claim of the one that began later is the older one. Of what is no claim nobody can tell."""
+    claim, heir = story.claims.get(after.token), story.claims.get(before.token)
+    return claim is not None and heir is not None and claim.seq < heir.seq
+
+
+def _why_late(story: Story, late: Execution) -> str | None:
+    """What held it up between its claim and its step, so that an heir was there before it."""
+    if lapsed(story, late.token) or story.hits((FREEZE,), late.pid, claimed_at(story, late), late.began):
+        return LATE_START
+    return None
 
 
 def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) -> str | None:
-    """What fault explains it. One of PostgreSQL does so only by what it did to this claim or this transaction: at
-    nearly every instant there is one that everybody may have felt."""
+    """What fault explains it, of those that hit the claim of the execution before. One of PostgreSQL does so only by
+    what it did to this claim or this transaction: at nearly every instant there is one that everybody may have felt."""
     felt = bool(story.hits(OF_POSTGRES, before.pid, before.began, after.began))
     if is_atomic and felt and after.attempt > before.attempt:
         # That is an error of the attempt.
@@ -132,9 +163,6 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
         if story.away(given_back - story.lease, given_back) > HEARTBEAT:
             # Its lease was nearly over, as it could not be renewed.
             return "a lease about to end"
-    # One that was held up between its claim and its step comes when another one has been there.
-    if lapsed(story, after.token) or story.hits((FREEZE,), after.pid, claimed_at(story, after), after.began):
-        return "a late start"
     return None
 
 
