@@ -14,7 +14,7 @@ from tests.soak.measures import Kind, Measure, Values
 PREFIX = "django_durable_"
 """The engine's own tables: what the steps of a soak write elsewhere is nobody's to delete."""
 
-RUNS, POSTGRES, REDIS = "runs", "postgres", "redis"
+RUNS, WORKERS, POSTGRES, REDIS = "runs", "workers", "postgres", "redis"
 
 TABLES = """
 SELECT relname, n_live_tup, n_dead_tup, vacuum_count + autovacuum_count, pg_table_size(relid), pg_indexes_size(relid)
@@ -22,6 +22,13 @@ FROM pg_stat_user_tables WHERE starts_with(relname, %s)"""
 OF_A_TABLE = (Kind.LIVE_ROWS, Kind.DEAD_ROWS, Kind.VACUUMS, Kind.TABLE, Kind.INDEXES)
 
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+# Those in other databases keep no row from a vacuum of this one, and our own sees what we are asking.
+SNAPSHOT = """
+SELECT coalesce(max(age(backend_xmin)), 0) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()"""
+HEARTBEAT = """
+SELECT extract(epoch FROM clock_timestamp() - min(heartbeat_at))::float8
+FROM django_durable_worker WHERE stopped_at IS NULL"""
 LIVE_RUNS = "SELECT count(*) FROM django_durable_run WHERE finished_at IS NULL"
 NOW = "SELECT clock_timestamp() - make_interval(secs => %s)"
 ENDED = """
@@ -47,7 +54,18 @@ def read_tables() -> Values:
 
 
 def read_sessions() -> Values:
-    return {Measure(Kind.CONNECTIONS, POSTGRES): float(_rows(CONNECTIONS)[0][0])}
+    """How many there are, and how many transactions the oldest snapshot is behind: what died since then no vacuum takes
+    away."""
+    return {
+        Measure(Kind.CONNECTIONS, POSTGRES): float(_rows(CONNECTIONS)[0][0]),
+        Measure(Kind.SNAPSHOT, POSTGRES): float(_rows(SNAPSHOT)[0][0]),
+    }
+
+
+def read_workers() -> Values:
+    """For how long the one that was heard of least lately is silent; nothing where there is none."""
+    [(silence,)] = _rows(HEARTBEAT)
+    return {} if silence is None else {Measure(Kind.HEARTBEAT, WORKERS): silence}
 
 
 def read_redis(client: Any) -> Values:

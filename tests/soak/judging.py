@@ -1,4 +1,5 @@
-"""Whether what was read of a soak has grown: the last quarter of what was measured beside the first."""
+"""Whether what was read of a soak has grown: the last quarter of what was measured beside the first. And whether all of
+it was within what a setting asks for."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from django_durable.conf import durable_settings
 from tests.soak.measures import Kind, Measure, Sample
 
 MORE = 0.1
@@ -25,6 +27,9 @@ at a glance is chance, of one or two on average in each process."""
 SMALL_TABLE = 250
 """Dead rows that autovacuum leaves in a table of a thousand (50 and a fifth); and about as many live ones are the
 statistics of ten minutes, which go together."""
+SNAPSHOT_SECONDS = 10
+"""Whose statement is the longest at a glance is chance, and how many transactions that is behind; of a snapshot that is
+held it is soon more than the runs of so many seconds are, each of which takes several."""
 POLL = 1.0
 """Seconds that come on top of a latency where the word that a run is ready was missed."""
 
@@ -32,10 +37,12 @@ POLL = 1.0
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``spare`` is what there may be more besides the tenth, in absolute terms. ``is_sawtooth``: what counts are the
-    peaks, and they may differ by what comes between two samples."""
+    peaks, and they may differ by what comes between two samples. ``most``: what there may be at any time, between two
+    samples too, of something that grows as time passes; what there was at the beginning does not matter then."""
 
     spare: float = 0.0
     is_sawtooth: bool = False
+    most: float | None = None
 
 
 def rules(rate: float) -> dict[Kind, Rule]:
@@ -47,6 +54,9 @@ def rules(rate: float) -> dict[Kind, Rule]:
         Kind.FDS: Rule(ASYNC_THREADS),
         Kind.THREADS: Rule(ASYNC_THREADS),
         Kind.CONNECTIONS: Rule(2 * ASYNC_THREADS),
+        Kind.SNAPSHOT: Rule(SNAPSHOT_SECONDS * rate),
+        # Between two heartbeats that are a lease apart the leases have lapsed.
+        Kind.HEARTBEAT: Rule(most=durable_settings().LEASE_SECONDS),
         Kind.LIVE_ROWS: Rule(SMALL_TABLE),
         Kind.DEAD_ROWS: Rule(SMALL_TABLE, is_sawtooth=True),
         Kind.TABLE: Rule(EXTENSION),
@@ -103,6 +113,9 @@ def _judge(samples: Sequence[Sample], measure: Measure, rule: Rule) -> Verdict:
     last = [point for point in points if point[0] >= until - quarter]
     if not first or not last:
         raise ValueError(f"{measure} was not read for a quarter of the time")
+    if rule.most is not None:
+        unseen = max((later - earlier for (earlier, _), (later, _) in pairwise(points)), default=0.0)
+        return Verdict(measure, _highest(first), _highest(points), rule.most - unseen)
     if not rule.is_sawtooth:
         begun, ended = _median(first), _median(last)
         return Verdict(measure, begun, ended, begun * (1 + MORE) + rule.spare)
@@ -125,7 +138,7 @@ def peaks(samples: Iterable[Sample], measure: Measure) -> list[Point]:
 
 def _height(points: Sequence[Point], tips: Sequence[Point]) -> float:
     """Of a quarter in which no cycle came to its end, the most that was there."""
-    return _median(tips) if tips else _value(max(points, key=_value))
+    return _median(tips) if tips else _highest(points)
 
 
 def _rise(points: Sequence[Point]) -> float:
@@ -136,6 +149,10 @@ def _rise(points: Sequence[Point]) -> float:
 
 def _median(points: Iterable[Point]) -> float:
     return median(map(_value, points))
+
+
+def _highest(points: Iterable[Point]) -> float:
+    return max(map(_value, points))
 
 
 def _value(point: Point) -> float:

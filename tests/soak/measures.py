@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """Sizes are bytes, times are seconds."""
+    """Sizes are bytes, times and the age of a heartbeat are seconds; that of a snapshot is transactions."""
 
     RSS = "rss"
     PSS = "pss"
     FDS = "file descriptors"
     THREADS = "threads"
     CONNECTIONS = "connections"
+    SNAPSHOT = "oldest snapshot"
+    HEARTBEAT = "oldest heartbeat"
     LIVE_ROWS = "live rows"
     DEAD_ROWS = "dead rows"
     VACUUMS = "vacuums"
@@ -31,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Measure(NamedTuple):
-    """``of`` a process, a table, Redis, all runs."""
+    """``of`` a process, all of them, a table, PostgreSQL, Redis, all runs."""
 
     kind: Kind
     of: str

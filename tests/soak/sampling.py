@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from tests.processes import Command
-from tests.soak.databases import Endings, read_redis, read_runs, read_sessions, read_tables
+from tests.soak.databases import Endings, read_redis, read_runs, read_sessions, read_tables, read_workers
 from tests.soak.measures import Kind, Measure, Sample, Values
 
 
@@ -45,4 +45,5 @@ class Sampler:
         values: Values = {}
         for name, process in self._processes.items():
             values |= read_process(process, name)
-        return Sample(at, values | read_tables() | read_sessions() | read_redis(self._redis) | read_runs(self.endings))
+        values |= read_tables() | read_sessions() | read_workers()
+        return Sample(at, values | read_redis(self._redis) | read_runs(self.endings))

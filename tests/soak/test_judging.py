@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from django_durable.conf import durable_settings
 from tests.soak.judging import EXTENSION, MORE, PAGE, SMALL_TABLE, SPLITS, Verdict, judge, peaks, rules, unjudged
 from tests.soak.measures import Kind, Measure, Sample
 
@@ -41,6 +42,7 @@ EVERYTHING = {
     Kind.FDS: 100,
     Kind.THREADS: 60,
     Kind.CONNECTIONS: 80,
+    Kind.SNAPSHOT: 10_000,
     Kind.LIVE_ROWS: 20_000,
     Kind.TABLE: 20e6,
     Kind.INDEXES: 20e6,
@@ -69,7 +71,7 @@ def test_memory_that_grows_by_a_fifth_is_found_and_the_amount_is_told() -> None:
 
 
 def test_every_kind_that_is_judged_has_been_seen_to_fail() -> None:
-    assert {*EVERYTHING, Kind.DEAD_ROWS} == rules(RATE).keys()
+    assert {*EVERYTHING, Kind.DEAD_ROWS, Kind.HEARTBEAT} == rules(RATE).keys()
 
 
 def test_what_comes_while_it_warms_up_does_not_count() -> None:
@@ -105,6 +107,46 @@ def test_a_kind_of_which_nothing_is_read_is_told() -> None:
     assert unjudged(judged(*of_all), rules(RATE)) == []
     assert unjudged(judged(*of_others), rules(RATE)) == [Kind.P99, Kind.TABLE]
     assert unjudged([], rules(RATE)) == sorted(rules(RATE))
+
+
+def test_a_snapshot_that_somebody_holds_is_found() -> None:
+    """Of a run that takes no more than three transactions."""
+    assert is_flat(Kind.SNAPSHOT, lambda part: 20 if part < 0.5 else 200)
+    held_since = 0.75
+    assert not is_flat(Kind.SNAPSHOT, lambda part: max(20, 3 * RATE * MEASURED * (part - held_since)))
+
+
+# --- heartbeats ------------------------------------------------------------------------------
+
+LEASE = durable_settings().LEASE_SECONDS
+USUAL = LEASE / 3
+
+
+def silent_for(gap: float, *, since: float = WARM_UP + MEASURED / 2) -> Verdict:
+    """Of a worker whose heartbeats come as they should, but for once."""
+
+    def silence(part: float) -> float:
+        passed = WARM_UP + MEASURED * part - since
+        return passed if 0 <= passed < gap else USUAL
+
+    [verdict] = judged((Measure(Kind.HEARTBEAT, "workers"), silence))
+    return verdict
+
+
+def test_heartbeats_may_come_as_late_as_keeps_every_lease() -> None:
+    assert silent_for(0).is_flat
+    assert silent_for(LEASE - 2 * INTERVAL).is_flat
+
+
+@pytest.mark.parametrize("after_a_sample", [0.1, INTERVAL / 2, INTERVAL - 0.1])
+def test_a_gap_of_a_lease_is_found_wherever_the_samples_are(after_a_sample: float) -> None:
+    assert not silent_for(LEASE, since=WARM_UP + MEASURED / 2 + after_a_sample).is_flat
+
+
+def test_a_worker_that_has_always_been_late_is_found() -> None:
+    [verdict] = judged((Measure(Kind.HEARTBEAT, "workers"), lambda part: LEASE - INTERVAL / 2))
+    assert verdict.growth == 0
+    assert not verdict.is_flat
 
 
 # --- rows that a vacuum takes away -----------------------------------------------------------

@@ -16,6 +16,7 @@ from django_durable.store import pruning
 from django_durable.store.database import Database
 from django_durable.testing import run_until_idle
 from django_durable.worker.loops import prune
+from tests.admin.world import make_worker
 from tests.app.workflows import doubling, failing, parent
 from tests.chaos.later import Later
 from tests.chaos.programs import BAD, draw
@@ -23,7 +24,7 @@ from tests.processes import wait_until
 from tests.servers import RedisServer
 from tests.soak.apps import SoakConfig
 from tests.soak.client import Client, draw_program
-from tests.soak.databases import Endings, read_redis, read_runs, read_sessions, read_tables
+from tests.soak.databases import Endings, read_redis, read_runs, read_sessions, read_tables, read_workers
 from tests.soak.measures import Kind, Measure
 from tests.soak.plan import Plan
 
@@ -70,6 +71,29 @@ def test_sessions_are_counted() -> None:
     another.connect()
     assert read_sessions()[Measure(Kind.CONNECTIONS, "postgres")] == before + 1
     another.close()
+
+
+def test_a_snapshot_is_as_old_as_transactions_have_come_since() -> None:
+    snapshot = Measure(Kind.SNAPSHOT, "postgres")
+    another = connection.copy()
+    with another.cursor() as cursor:
+        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("SELECT count(*) FROM django_durable_tally")
+        for number in range(ROWS):
+            Tally.objects.create(kind="runs", minute=timezone.now(), workflow=f"w{number}", queue="q")
+        assert read_sessions()[snapshot] >= ROWS
+    another.close()
+    # The server learns of the end of a session when it next reads from it.
+    wait_until(lambda: read_sessions()[snapshot] < ROWS, 10, "the session that was closed keeps its snapshot")
+
+
+def test_the_worker_that_is_silent_longest_is_read() -> None:
+    silence = Measure(Kind.HEARTBEAT, "workers")
+    assert read_workers() == {}
+    for seconds in (2, 20):
+        make_worker(heartbeat_at=timezone.now() - timedelta(seconds=seconds))
+    make_worker(heartbeat_at=timezone.now() - timedelta(seconds=200), stopped_at=timezone.now())
+    assert read_workers()[silence] == pytest.approx(20, abs=1)
 
 
 def test_ids_in_lists_are_counted(redis_server: RedisServer) -> None:
