@@ -85,6 +85,50 @@ TEXTS = {
 }
 """All texts. Which of them may be a name is for the engine to say; it has to say it before it stores anything."""
 
+CRONS = {
+    "never": "0 0 30 2 *",
+    "leap day on a monday": "0 0 29 2 mon",
+    "only in 2096": "0 0 29 2 wed#5",
+    "every second": "* * * * * *",
+    "seven fields": "* * * * * * *",
+    "step of nought": "*/0 * * * *",
+    "step of a million": "*/1000000 * * * *",
+    "range backwards": "50-10/3 * * * *",
+    "range of one": "5-5 * * * *",
+    "out of range": "60 24 32 13 8",
+    "negative minute": "-1 * * * *",
+    "a long list": ",".join(["0"] * 95) + " * * * *",
+    "long numbers": f"{'9' * 180} * * * *",
+    "hashed": "H H * * *",
+    "random": "R R * * *",
+    "reboot": "@reboot",
+    "unknown nickname": "@never",
+    "nickname and more": "@daily; id",
+    "many words": " ".join(["@daily"] * 20),
+    "other digits": "\u0660 * * * *",
+    "exponent": "1e1 * * * *",
+    "underscore": "1_0 * * * *",
+    "last of all": "L L L L L",
+    "weekdays": "0 0 15W * mon#6",
+    "tabs": "0\t0\v*\f*\x1c*",
+}
+"""Expressions of schedules that somebody means harm with, or has misread a manual for."""
+
+ZONES = {
+    "folder": "America",
+    "file": "zone.tab",
+    "absolute": "/etc/localtime",
+    "up": "../zoneinfo/UTC",
+    "up and down": "Europe/../Europe/Berlin",
+    "module": "tzdata.zoneinfo",
+    "slash": "/",
+    "dot": ".",
+}
+"""Paths and modules that are no time zones."""
+
+TYPED = {**TEXTS, **CRONS, **ZONES}
+"""All that people type into a field for a text, and what stands in the rows of schedules."""
+
 # --- values ----------------------------------------------------------------------------------
 
 
@@ -109,8 +153,8 @@ def _cyclic_dict() -> Any:
 
 
 KEPT: dict[str, Make] = {
-    "texts": lambda: list(TEXTS.values()),
-    "texts as keys": lambda: {text: name for name, text in TEXTS.items()},
+    "texts": lambda: list(TYPED.values()),
+    "texts as keys": lambda: {text: name for name, text in TYPED.items()},
     "none": lambda: None,
     "nan": lambda: [float("nan"), -float("nan"), float("inf"), -float("inf"), -0.0, 5e-324, 1e308],
     "longest int": lambda: 10**4_299,

@@ -33,6 +33,8 @@ RAISED = {
     *("text: all", "text: a megabyte", "10 MB", "too long an int", "arguments that raise", "no arguments"),
 }
 OTHERS = RAISED - EVERYWHERE - FORGING
+PLACES = ("step", "step with retries", "atomic step", "body", "branch", "turn", "compensation", "child")
+PLACES_ASYNC = ("step of a coroutine", "race", "body")
 
 
 @pytest.mark.parametrize("what", ERRORS)
@@ -48,9 +50,7 @@ def test_it_is_told_in_plain_data(what: str) -> None:
 
 
 @in_database
-@pytest.mark.parametrize(
-    "where", ["step", "step with retries", "atomic step", "body", "branch", "turn", "compensation", "child"]
-)
+@pytest.mark.parametrize("where", PLACES)
 def test_a_run_ends_whatever_is_raised(where: str) -> None:
     # The child of the one more is blocked for ever, for which the worker does not wait.
     raised = OTHERS | {"forged: undecodable"} if where == "child" else OTHERS
@@ -61,7 +61,7 @@ def test_a_run_ends_whatever_is_raised(where: str) -> None:
 
 
 @in_database
-@pytest.mark.parametrize("where", ["step of a coroutine", "race", "body"])
+@pytest.mark.parametrize("where", PLACES_ASYNC)
 def test_an_async_run_ends_whatever_is_raised(where: str) -> None:
     runs = start_all(raising_async, {what: {"where": where, "what": what} for what in OTHERS})
     with nothing_escapes():

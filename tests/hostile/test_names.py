@@ -27,14 +27,14 @@ from django_durable.models import Audit, Event, Hold, Run, Tag
 from django_durable.testing import run_until_idle
 from tests.app.workflows import doubling
 from tests.hostile.app.workflows import NAMING, NO_NAMES, name_of, naming
-from tests.hostile.corpus import PAYLOADS_ONLY, TEXTS
+from tests.hostile.corpus import PAYLOADS_ONLY, TYPED
 from tests.hostile.ends import all_undefined, start_all, statuses_of, the_next_ones_are_well
 from tests.hostile.rude import Rude
 from tests.invariants import violated
 
 pytestmark = [pytest.mark.django_db, pytest.mark.contract, pytest.mark.queueless]
 
-NAMES = (*TEXTS, *NO_NAMES)
+NAMES = (*TYPED, *NO_NAMES)
 CLEAR = (DurableError, TypeError, ValueError)
 """What a mistake is answered with. What an object raises that was given as a name is its own."""
 NEVER = {"empty", "white", "201", "nul", "half a character", "all", "a megabyte", *NO_NAMES} - {"str of another class"}
@@ -107,7 +107,10 @@ def test_a_name_from_outside_is_found_again_or_refused(door: str) -> None:
     assert the_next_ones_are_well()
 
 
-WORDS = {"number", "not a number", "negative", "dotted path", "dunder", "lookup of columns", "str of another class"}
+WORDS = {
+    *("number", "not a number", "negative", "dotted path", "dunder", "lookup of columns", "str of another class"),
+    *("folder", "file", "module", "dot"),
+}
 QUEUES: dict[str, Callable[[Any], Any]] = {
     "using": lambda name: doubling.using(queue=name).enqueue(1),
     "decorator": lambda name: durable_workflow(name="hostile.nowhere", queue=name),
@@ -181,14 +184,14 @@ def answer(look: Callable[[Any], Any], what: str) -> Any:
 def test_what_has_to_be_there_is_said_to_be_unknown(door: str) -> None:
     look, error = UNKNOWN[door]
     with others_called("other"):
-        answers = {what: answer(look, what) for what in TEXTS}
+        answers = {what: answer(look, what) for what in TYPED}
     assert {what: given for what, given in answers.items() if type(given) is not error} == {}
 
 
 @pytest.mark.parametrize("door", LOOKING)
 def test_what_nobody_has_called_so_is_not_found(door: str) -> None:
     with others_called("other"):
-        answers = {what: answer(LOOKING[door], what) for what in TEXTS}
+        answers = {what: answer(LOOKING[door], what) for what in TYPED}
     # A database may refuse what no column of text can hold.
     unfit = {what for what, given in answers.items() if isinstance(given, Exception)}
     assert unfit <= set(PAYLOADS_ONLY)
@@ -198,7 +201,7 @@ def test_what_nobody_has_called_so_is_not_found(door: str) -> None:
 
 @pytest.mark.parametrize("what", sorted(PLAIN | {"joiners", "braces", "ours", "dunder", "lookup of columns", "number"}))
 def test_what_is_called_so_is_found_and_nothing_beside_it(what: str) -> None:
-    name = TEXTS[what]
+    name = TYPED[what]
     with others_called("other"):
         run = doubling.using(tags=[name]).enqueue(1)
         assert [found.pk for found in Run.objects.tagged(name)] == [run.id]
@@ -211,7 +214,7 @@ def test_what_is_called_so_is_found_and_nothing_beside_it(what: str) -> None:
 
 
 def test_reasons_and_actors_are_kept_as_they_are_or_refused() -> None:
-    for what, text in TEXTS.items():
+    for what, text in TYPED.items():
         run = doubling.using(run_after=60).enqueue(1)
         try:
             cancel_runs([run.id], reason=text, actor=text)
@@ -226,9 +229,12 @@ def test_reasons_and_actors_are_kept_as_they_are_or_refused() -> None:
 # --- from inside -----------------------------------------------------------------------------
 
 
+IN_WORKFLOWS = NEVER | PLAIN | ODD
+
+
 @pytest.mark.parametrize("where", NAMING)
 def test_a_name_in_a_workflow_is_taken_or_fails_it(where: str) -> None:
-    runs = start_all(naming, {what: {"where": where, "what": what} for what in sorted(NEVER | PLAIN | ODD)})
+    runs = start_all(naming, {what: {"where": where, "what": what} for what in sorted(IN_WORKFLOWS)})
     run_until_idle(skip_waits=True)
     assert all_undefined(runs) == {}
     assert violated() == []

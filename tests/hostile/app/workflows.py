@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_durable import AsyncContext, Break, Context, Continue, Retry, durable_workflow
-from tests.hostile.corpus import ERRORS, TEXTS, VALUES
+from tests.hostile.corpus import ERRORS, TYPED, VALUES
 from tests.hostile.rude import ReprRaises, StrRaises, Text
 
 ONCE = Retry(max_attempts=1)
@@ -210,7 +210,7 @@ NO_NAMES: dict[str, Callable[[], Any]] = {
 
 
 def name_of(what: str) -> Any:
-    return NO_NAMES[what]() if what in NO_NAMES else TEXTS[what]
+    return NO_NAMES[what]() if what in NO_NAMES else TYPED[what]
 
 
 NAMING: dict[str, Callable[[Context, Any], Any]] = {
