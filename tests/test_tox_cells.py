@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -136,20 +137,64 @@ def test_newer_pythons_have_redis_where_there_is_one(
     assert environment["PATH"] == f"/opt/13/bin:{tmp_path}"
 
 
-def test_what_must_pass_before_a_change_lands_runs_on_the_wheels(tmp_path: Path) -> None:
-    """`.ci/run`, with a `make` that tells what it got: no server that the environment knows of."""
+@pytest.fixture
+def land(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs `.ci/run` where there is a `make` that tells what it got, and nothing else of what it looks for: what it has
+    said. What it would install, as whoever, stands in the file ``asked``."""
     run = script(tmp_path / ".ci" / "run", "")
     run.write_bytes((tox_cells.ROOT / ".ci" / "run").read_bytes())
     script(tmp_path / "bin" / "make", 'echo "$* ${DURABLE_TEST_DATABASE_URL-wheel} ${DURABLE_TEST_REDIS_URL-wheel}"')
     script(tmp_path / ".venv" / "bin" / "python", "true")
-    # Nor is anything installed here, as whoever.
-    for command in ("apt-get", "sudo"):
-        script(tmp_path / "bin" / command, f'echo "{command} $*" >>{tmp_path / "asked"}')
-    urls = {"DURABLE_TEST_DATABASE_URL": "postgresql:///x", "DURABLE_TEST_REDIS_URL": "redis://x"}
-    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **urls}
-    done = subprocess.run([run], env=environment, capture_output=True, text=True, timeout=20, check=True)
-    made = [line for line in done.stdout.splitlines() if line.endswith("wheel wheel")]
+    script(tmp_path / "bin" / "apt-get", f'echo "apt-get $*" >>{tmp_path / "asked"}')
+    script(tmp_path / "bin" / "sudo", 'shift; exec "$@"')
+    for command in ("bash", "dirname", "id"):
+        found = shutil.which(command)
+        assert found is not None
+        (tmp_path / "bin" / command).symlink_to(found)
+
+    def make(**more: str) -> list[str]:
+        environment = {"PATH": str(tmp_path / "bin"), **more}
+        done = subprocess.run([run], env=environment, capture_output=True, text=True, timeout=20, check=True)
+        return done.stdout.splitlines()
+
+    return make
+
+
+def test_what_must_pass_before_a_change_lands_runs_on_the_wheels(land: Callable[..., list[str]]) -> None:
+    """On no server that the environment knows of."""
+    told = land(DURABLE_TEST_DATABASE_URL="postgresql:///x", DURABLE_TEST_REDIS_URL="redis://x")
     # Again where it did too little, and no longer than four minutes.
     chaos = "chaos DURATION=60 ARGS=--tries 3 --within 240"
     targets = ("check", "test", "test-browser", "test-faults", chaos, "test-system")
-    assert made == [f"{target} wheel wheel" for target in targets]
+    assert [line for line in told if line.endswith("wheel wheel")] == [f"{target} wheel wheel" for target in targets]
+
+
+SHELL = "chromium-headless-shell"
+
+
+@pytest.mark.parametrize(
+    ("named", "there", "has_shell", "asked"),
+    [
+        ("", "", True, {SHELL}),
+        ("", "", False, {"chromium"}),
+        ("", "google-chrome", True, {SHELL}),
+        ("", "google-chrome", False, set()),
+        ("", SHELL, True, set()),
+        ("/opt/chromium", "", True, set()),
+    ],
+)
+def test_before_a_change_lands_the_browser_is_installed_where_there_is_none(
+    land: Callable[..., list[str]], tmp_path: Path, named: str, there: str, has_shell: bool, asked: set[str]
+) -> None:
+    """The one without windows, where the packages have it, also beside another."""
+    script(tmp_path / "bin" / "apt-cache", f'[ "$*" = "show {SHELL}" ] && exit {int(not has_shell)}; exit 2')
+    if there:
+        script(tmp_path / "bin" / there, "true")
+    told = land(DURABLE_TEST_BROWSER=named)
+    updated, installed = (tmp_path / "asked").read_text().splitlines()
+    assert updated.startswith("apt-get update ")
+    assert installed.startswith("apt-get install ")
+    assert "spin" in installed.split()
+    assert {word for word in installed.split() if "chrom" in word} == asked
+    [before] = [number for number, line in enumerate(told) if line.startswith("== installing ")]
+    assert before < told.index("test-browser wheel wheel")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from django.utils import timezone
 from benchmarks import admin
 from benchmarks.admin import Measured, Page
 from django_durable.admin import filters
+from django_durable.admin.look_only import CappedPaginator
 from django_durable.models import Tally, Worker
 from tests.admin.test_run_list import make_troubles
 from tests.admin.world import make_run, make_schedule, make_worker
@@ -119,6 +121,27 @@ def test_a_page_that_is_not_there_is_no_page_that_comes_fast(db: None) -> None:
     make_worker()
     with pytest.raises(NoReverseMatch):
         list(admin.others())
+
+
+def test_what_is_promised_is_what_it_holds_the_pages_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without arguments, as `make bench-admin` calls it."""
+    held: list[Any] = []
+    monkeypatch.setattr(admin, "seeded", lambda runs: nullcontext(held.append(runs)))
+    monkeypatch.setattr(admin, "measure_all", held.append)
+    monkeypatch.setattr(admin, "report", lambda _found, options: held.append(options.goal) or 7)
+    assert admin.main([]) == 7
+    assert [*held, admin.QUERIES_MOST] == [1_000_000, 20, 200, 12]
+
+
+def test_the_runs_before_those_that_a_list_reaches_are_asked_for(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its link is there where there are more than ten thousand of them."""
+    monkeypatch.setattr(CappedPaginator, "most", 2)
+    oldest, _, _ = (make_run() for _ in range(3))
+    [[page]] = [group for group in admin.linked(admin_client) if group[0].label.startswith("runs: until = ")]
+    assert page.label == f"runs: until = {oldest.pk}"
+    assert [run.pk for run in admin_client.get(page.url).context["cl"].result_list] == [oldest.pk]
 
 
 def measured(ms: list[float], queries: int = 12) -> Measured:

@@ -15,15 +15,8 @@ from tests.browser.conftest import DESK, PHONE, Open
 from tests.browser.rooms import furnish, questions_of_lists, refusals, tour
 from tests.browser.seeing import contrasts, faint_of, too_faint, too_wide
 from tests.browser.shapes import lost_of, rings, shapes
+from tests.browser.visited import EXPECTED
 
-EXPECTED = {
-    **{"app_list": 1, "overview": 1, "workflows": 1, "run_changelist": 2, "run_change": 9},
-    **{f"{model}_{page}": 1 for model in ("schedule", "worker") for page in ("changelist", "change", "history")},
-    **{f"run_{each}": 1 for each in ("history", "cancel", "pause", "resume", "rerun", "fork", "event")},
-    **{f"schedule_{each}": 1 for each in ("add", "edit", "enable", "disable", "fire", "backfill", "remove")},
-    **{f"workflows_{each}": 1 for each in ("hold", "release", "start")},
-}
-"""Pages that are seen at least so often."""
 ASKED = {f"{verb}_selected {which}" for verb in ("cancel", "pause", "resume", "rerun", "export")
          for which in ("some", "all")} | {"enable_selected some", "disable_selected some"}  # fmt: skip
 REFUSED = {"an event, refused for a field", "a window, refused as a whole", "a cancel, cut off"}

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
+from django_durable.admin.look_only import LookOnlyAdmin
 from django_durable.core.payloads.codec import encode
 from django_durable.models import Payload, Run, Tag
 from tests.admin.pages import list_url
@@ -152,3 +153,20 @@ def test_on_a_phone_all_can_be_ticked(open_page: Open) -> None:
     expect(page.locator("#result_list .field-queue_name").first).to_have_text("wholesale")
     page.locator("#action-toggle").check()
     expect(page.locator("#result_list tbody input:checked")).to_have_count(RUNS)
+
+
+def test_all_that_match_are_chosen_by_the_link_that_comes_when_a_page_of_them_is_ticked(open_page: Open) -> None:
+    count = LookOnlyAdmin.list_per_page + 1
+    for _ in range(count - RUNS):
+        make_run("queued")
+    page = open_page()
+    page.goto(list_url())
+    every = page.get_by_role("button", name="Select all that match")
+    expect(every).to_be_hidden()
+    page.locator("#action-toggle").check()
+    expect(page.locator("#result_list tbody input:checked")).to_have_count(count - 1)
+    every.click()
+    expect(page.get_by_text("All that match are selected")).to_be_visible()
+    page.locator("select[name=action]").select_option("cancel_selected")
+    page.locator(".actions button[type=submit]").click()
+    expect(page.get_by_text(f"This can be done to {count} runs.")).to_be_visible()
