@@ -35,6 +35,13 @@ def current_queue() -> Queue:
     return DatabaseQueue()
 
 
+def let_go() -> None:
+    """Close what the queue of this process has connected; it is built again at its next use."""
+    if current_queue.cache_info().currsize:
+        current_queue().close()
+        current_queue.cache_clear()
+
+
 def redis_queue() -> RedisQueue:
     """One more, of whoever asks and has to close it: at the cache and under the prefix that are set."""
     # Here, because with the database queue no Redis client need be installed.

@@ -160,6 +160,11 @@ class RedisQueue:
     def close(self) -> None:
         self._closed.set()
         self._disconnect()
+        if self._clients:
+            # Behind a Sentinel our pools ask it through clients of the alias's own.
+            sentinel = getattr(get_redis_connection(self._cache).connection_pool, "sentinel_manager", None)
+            for client in sentinel.sentinels if sentinel is not None else ():
+                client.connection_pool.disconnect(inuse_connections=False)
 
     def _disconnect(self) -> None:
         # Not the connection of a pop that waits: it sees that we are closed when its time is up.

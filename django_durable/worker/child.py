@@ -39,8 +39,8 @@ def run_child(worker_id: UUID, options: WorkerOptions, orders: int, reports: int
     # Before anything is made: what they find half made would end with a traceback.
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
-    # Held back since before the first import: see ``spawning``.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    # Held back since before the first import, or since this was copied: see ``spawning`` and ``forking``.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     process = WorkerProcess(worker_id, options, lambda word: _report(reports, word))
     called = threading.Event()
     obeying = (orders, alarm_read, process, called)

@@ -38,8 +38,8 @@ logger = logging.getLogger("django_durable.worker")
 IDLE_LOOK_SECONDS = 0.05
 """How often a process that ends when there is nothing to do looks whether there is."""
 LINGER_SECONDS, SHORT_LINGER_SECONDS = 30.0, 2.0
-"""How long an isolated process waits for another suspect: where one process died others do, and to start it again
-takes as long as the project takes to be imported. Short in a worker that is to end by itself."""
+"""How long an isolated process waits for another suspect: where one process died others do, and to start it again may
+take as long as the project takes to be imported. Short in a worker that is to end by itself."""
 FLUSH_SECONDS = 3.0
 """How long a process that ends goes on telling of its commits."""
 

@@ -1,4 +1,4 @@
-"""How a worker process is made: the supervisor's own command, executed again, and two pipes."""
+"""How a worker process is made: two pipes, and the supervisor's own command, executed again, or a copy of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,37 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 CHILD_ENV = "DURABLE_WORKER_CHILD"
-"""Tells a re-executed ``durable_worker`` that it is a child: its id, its pipes, whether it is isolated or stands by."""
+"""Tells a re-executed ``durable_worker`` that it is a child, and what a child is told."""
 CALL = b"\n"
+
+Told = dict[str, Any]
+"""What a worker process is told: its id, its ends of the pipes, whether it is isolated, stands by, runs the loops."""
+
+
+class Process(Protocol):
+    """As far as a supervisor asks of ``subprocess.Popen``."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+
+Start = Callable[[Told, Sequence[int]], Process]
+"""Starts a process with what it is told, and without the descriptors given. Raises OSError where it can't."""
 
 
 @dataclass(slots=True)
@@ -25,7 +48,7 @@ class Child:
     """
 
     id: UUID
-    process: subprocess.Popen[bytes]
+    process: Process
     orders: int
     reports: int
     place: int | None
@@ -33,6 +56,16 @@ class Child:
     is_draining: bool = False
     is_standby: bool = False
     was_called: bool = False
+
+    def close(self) -> None:
+        """Close what is left of the pipes: it has ended, or this is a copy that has nothing to do with it."""
+        for end in self.pipes:
+            os.close(end)
+
+    @property
+    def pipes(self) -> tuple[int, ...]:
+        """The supervisor's ends, as far as they are open."""
+        return (self.reports,) if self.is_draining else (self.reports, self.orders)
 
     def call(self) -> None:
         """What stood by is to work. Where it still imports the project it hears of this afterwards.
@@ -49,9 +82,9 @@ class Child:
             os.close(self.orders)
 
 
-def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False) -> Child:
-    """Start a worker process with ``command``; the one at place 0 runs the loops. Raises OSError where there are no
-    processes or descriptors left, or the program is gone, as after a deploy that removes what it replaces."""
+def spawn(start: Start, place: int | None, *, is_standby: bool = False) -> Child:
+    """Start a worker process; the one at place 0 runs the loops. Raises OSError where there are no processes or
+    descriptors left, or the program is gone, as after a deploy that removes what it replaces."""
     worker_id, pipes = uuid4(), list[int]()
     try:
         pipes += os.pipe()
@@ -65,7 +98,7 @@ def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False
             "stands_by": is_standby,
             "loops": place == 0,
         }
-        process = _execute(command, told)
+        process = start(told, (orders_write, reports_read))
     except BaseException:
         for end in pipes:
             os.close(end)
@@ -76,18 +109,24 @@ def spawn(command: Sequence[str], place: int | None, *, is_standby: bool = False
     return Child(worker_id, process, orders_write, reports_read, place, time.monotonic(), is_standby=is_standby)
 
 
-def _execute(command: Sequence[str], told: dict[str, Any]) -> subprocess.Popen[bytes]:
-    # Ctrl-C comes to the whole group. It waits until the child has imported the project and can obey: before, Python
-    # would end with a traceback. Threads and processes that the project starts while it is imported stay without it.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        return subprocess.Popen(  # noqa: S603  (our own command, executed again)
-            command,
-            env={**os.environ, CHILD_ENV: json.dumps(told)},
-            pass_fds=(told["orders"], told["reports"]),
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def executing(command: Sequence[str]) -> Start:
+    """Starts ``command``, which inherits no other descriptors than those that it is told of."""
+
+    def start(told: Told, not_its: Sequence[int]) -> Process:
+        # Ctrl-C comes to the whole group. It waits until the child has imported the project and can obey: before,
+        # Python would end with a traceback. Threads and processes that the project starts while it is imported stay
+        # without it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return subprocess.Popen(  # noqa: S603  (our own command, executed again)
+                command,
+                env={**os.environ, CHILD_ENV: json.dumps(told)},
+                pass_fds=(told["orders"], told["reports"]),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    return start
 
 
 def own_command() -> list[str]:

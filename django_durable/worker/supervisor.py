@@ -12,7 +12,8 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import ceil, inf
 from typing import Any
 
@@ -22,7 +23,8 @@ from ..core.payloads.surviving import warn
 from ..store import workers
 from ..store.database import PrivateDatabase
 from .child import DONE, DONE_BUSY, DONE_GAVE_UP
-from .spawning import Child, spawn
+from .forking import fork, what_hinders
+from .spawning import Child, Process, Told, executing, spawn
 from .takeover import Takeover
 
 logger = logging.getLogger("django_durable.worker")
@@ -34,8 +36,8 @@ DEATH_SECONDS = 2.0
 FEWEST_ISOLATED = 2
 """Isolated processes that there may be side by side at least: one may be at a step that takes long, or die."""
 SUSPECTS_FOR_EACH = 8
-"""So many suspects are worth a process. Each goes through several a second where steps are short, and to start one
-takes a core for about a second, which what has just died needs as well."""
+"""So many suspects are worth a process. Each goes through several a second where steps are short, and to start one that
+is executed takes a core for about a second, which what has just died needs as well."""
 STANDBY_SECONDS = 3.0
 """So long nobody else has been started when one is that stands by: it takes no core from who is needed now."""
 SUSPECTS = re.compile(rb"suspects (\d+)")
@@ -44,12 +46,24 @@ SUSPECTS = re.compile(rb"suspects (\d+)")
 class Supervisor:
     """``run`` returns when all children have ended: after a drain, or because their options say so.
 
-    With ``has_standby`` one more process stands by: whoever dies leaves runs that have to wait for an isolated one, and
-    to start that takes as long as the project takes to be imported, on a machine that has just lost something.
+    A child is a copy of this process in which ``be_child`` is called, where that is given and a copy would do; else
+    ``command`` is executed. Where it has to be, and with ``has_standby``, one more stands by: whoever dies leaves runs
+    that have to wait for an isolated one, and to start that takes as long as the project takes to be imported, on a
+    machine that has just lost something.
     """
 
-    def __init__(self, command: Sequence[str], processes: int, *, has_standby: bool = False) -> None:
-        self._command = list(command)
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        *,
+        has_standby: bool = False,
+        be_child: Callable[[Told], object] | None = None,
+    ) -> None:
+        self._execute = executing(command)
+        self._be_child = be_child
+        self._hindrance: str | None = None
+        """What was in the way of a copy when the last child was started."""
         self._processes = processes
         self._children: list[Child] = []
         self._signals: list[int] = []
@@ -57,8 +71,11 @@ class Supervisor:
         self._stopping = False
         self._deaths: dict[int | None, int] = {}
         self._start_at: dict[int | None, float] = dict.fromkeys(range(processes), 0.0)
-        self._standby_at = time.monotonic() + STANDBY_SECONDS if has_standby else inf
+        self._has_standby = has_standby
+        self._standby_at = inf
         """When one is to be started that stands by; infinite where there is one, or is to be none."""
+        if be_child is None:
+            self._plan_standby()
         self._standby_deaths = 0
         """How many of them have died one after the other soon after their start."""
         self._most_isolated = max(processes, FEWEST_ISOLATED)
@@ -207,16 +224,47 @@ class Supervisor:
         # Until now the child was in no list: a second signal in that time has to be made up for.
         self._heed_second_signal()
 
+    def _begin(self, told: Told, not_its: Sequence[int]) -> Process:
+        if self._be_child is None:
+            return self._execute(told, not_its)
+        # Asked each time: it may come later, as with the first error that is logged to somebody far away.
+        hindrance = what_hinders({told["orders"], told["reports"], *not_its, *self._descriptors()})
+        if hindrance not in (None, self._hindrance):
+            logger.info("worker processes are executed, not copied: %s", hindrance)
+        self._hindrance = hindrance
+        if hindrance is not None:
+            if not told["stands_by"]:
+                self._plan_standby()
+            return self._execute(told, not_its)
+        return fork(partial(self._become, self._be_child, told, not_its))
+
+    def _plan_standby(self) -> None:
+        if self._has_standby and self._standby_at == inf and not any(child.is_standby for child in self._children):
+            self._standby_at = time.monotonic() + STANDBY_SECONDS
+
+    def _descriptors(self) -> list[int]:
+        """What is open in this process for itself."""
+        pipes = [end for child in self._children for end in child.pipes]
+        return [self._alarm_read, self._alarm_write, self._selector.fileno(), *pipes]
+
+    def _become(self, be_child: Callable[[Told], object], told: Told, not_its: Sequence[int]) -> None:
+        """In the copy. What is open here is not its: a pipe of orders ends with the last who holds its end."""
+        for end in (*not_its, self._alarm_read, self._alarm_write):
+            os.close(end)
+        for child in self._children:
+            child.close()
+        self._selector.close()
+        be_child(told)
+
     def _spawn(self, place: int | None, *, is_standby: bool = False) -> Child:
-        child = spawn(self._command, place, is_standby=is_standby)
+        child = spawn(self._begin, place, is_standby=is_standby)
         try:
             self._selector.register(child.reports, selectors.EVENT_READ)
         except OSError:
             # In no list it would live on beside the one that takes its place.
             child.process.kill()
             child.process.wait()
-            os.close(child.orders)
-            os.close(child.reports)
+            child.close()
             raise
         return child
 
@@ -274,9 +322,7 @@ class Supervisor:
     def _forget_pipes(self, child: Child) -> None:
         if child.reports in self._selector.get_map():
             self._selector.unregister(child.reports)
-        os.close(child.reports)
-        if not child.is_draining:
-            os.close(child.orders)
+        child.close()
 
     def _is_done(self, child: Child) -> bool:
         """Whether its options ended it. Another one would begin to count its seconds and runs anew."""

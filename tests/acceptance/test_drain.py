@@ -122,7 +122,7 @@ def test_children_drain_when_their_supervisor_is_killed() -> None:
 
 @pytest.mark.parametrize("is_leader_killed", [True, False], ids=["its supervisor is killed", "Ctrl-C"])
 def test_who_stands_by_ends_at_once(is_leader_killed: bool) -> None:
-    worker = Worker(standby=True)
+    worker = Worker("--no-fork", standby=True)
     worker.wait_for_start()
     # Where that took long the other one is there already; it has no row.
     [first] = WorkerRow.objects.values_list("pid", flat=True)
@@ -152,7 +152,7 @@ if "DURABLE_WORKER_CHILD" in os.environ:
 
 def test_ctrl_c_while_a_process_imports_the_project_ends_it_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "gated.py").write_text(GATED)
-    worker = Worker(env={"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": "gated"})
+    worker = Worker("--no-fork", env={"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": "gated"})
     wait_until((tmp_path / "waits").exists, message="a child to be at it")
     worker._process.signal(signal.SIGINT)
     worker.wait_for_log("draining: SIGINT")

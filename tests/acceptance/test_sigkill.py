@@ -12,6 +12,7 @@ from django_durable.models import Run
 from django_durable.models import Worker as WorkerRow
 from tests.acceptance.traces import (
     executions,
+    kill_in_step,
     new_gate,
     open_gate,
     stored,
@@ -61,13 +62,7 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
     # A lease that nobody could wait for: the supervisor itself takes away what its dead child held.
     worker = Worker(durable={"LEASE_SECONDS": 300})
     worker.wait_for_start()
-    gate = new_gate()
-    run = faults.held_inside.enqueue(gate)
-    child = wait_for_trace(run.id, "second").pid
-    os.kill(child, signal.SIGKILL)
-    open_gate(gate)
-    wait_for_success(run.id)
-    assert executions(run.id) == {"first": 1, "second": 2, "third": 1}
+    child = kill_in_step()
     # The next run is in company again: that takes the replacement, not the process for suspects.
     after = faults.plodding.enqueue(1, 0)
     wait_for_success(after.id)
@@ -76,7 +71,7 @@ def test_a_killed_child_is_replaced_and_its_run_goes_on_at_once() -> None:
 
 def test_who_stands_by_has_nothing_until_it_is_called_and_then_takes_up_what_the_dead_one_left() -> None:
     # A lease that nobody could wait for.
-    worker = Worker(standby=True, durable={"LEASE_SECONDS": 300})
+    worker = Worker("--no-fork", standby=True, durable={"LEASE_SECONDS": 300})
     worker.wait_for_start()
     # Where that took long the other one is there already; it has no row.
     [first] = WorkerRow.objects.values_list("pid", flat=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
 from django_durable.models import JournalEntry, Payload, Run
+from tests.app import faults
 from tests.app.faults import gate_file, trace_file
 from tests.processes import PATIENCE, wait_until
 
@@ -62,6 +65,19 @@ def stored(run_id: UUID) -> list[Any]:
         *JournalEntry.objects.filter(run_id=run_id).order_by("seq").values(),
         *Payload.objects.filter(run_id=run_id).order_by("kind").values(),
     ]
+
+
+def kill_in_step() -> int:
+    """Start a run, and SIGKILL the process that works on its second step, which succeeds when it is made again; the
+    number of that process."""
+    gate = new_gate()
+    run = faults.held_inside.enqueue(gate)
+    killed = wait_for_trace(run.id, "second").pid
+    os.kill(killed, signal.SIGKILL)
+    open_gate(gate)
+    wait_for_success(run.id)
+    assert executions(run.id) == {"first": 1, "second": 2, "third": 1}
+    return killed
 
 
 def wait_for_success(*run_ids: UUID, timeout: float = PATIENCE) -> None:

@@ -10,6 +10,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+import pytest
+from django.core.management import call_command
+
+from django_durable.management.commands import durable_worker
 from django_durable.models import Run
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker.child import DRAINED
@@ -85,3 +89,22 @@ def spawning(supervisor: Supervisor, then: Callable[[Fake], object] = lambda fak
 
     cast(Any, supervisor)._spawn = spawn
     return spawned
+
+
+def commanded(monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[str, Any]:
+    """How ``durable_worker`` with ``options`` makes its supervisor, of which there is none then."""
+    made: dict[str, Any] = {}
+
+    class Made(Supervisor):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            made.update(named)
+
+        def run(self) -> None:
+            pass
+
+    monkeypatch.setattr(durable_worker, "Supervisor", Made)
+    monkeypatch.setattr(durable_worker, "Watcher", lambda changed: SimpleNamespace(begin=lambda: None))
+    # What it tells the connections of a worker is not for those of later tests.
+    monkeypatch.setattr(durable_worker.silence, "bound", lambda: None)
+    call_command("durable_worker", *options)
+    return made

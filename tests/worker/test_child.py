@@ -81,7 +81,11 @@ def test_a_signal_while_it_is_made_drains_it(number: signal.Signals, monkeypatch
     assert run(monkeypatch, lambda: signal.raise_signal(number)) == child.DRAINED
 
 
-def test_ctrl_c_that_came_while_the_project_was_imported_drains_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    signal.raise_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_was_held_back_until_now_drains_it(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the project was imported, or until a copy is its own."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+    signal.raise_signal(number)
     assert run(monkeypatch, lambda: None) == child.DRAINED

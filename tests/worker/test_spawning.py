@@ -17,7 +17,7 @@ import pytest
 
 from django_durable.worker import spawning as module
 from django_durable.worker.child import DRAINED
-from django_durable.worker.spawning import Child, spawn
+from django_durable.worker.spawning import Child, executing, spawn
 from django_durable.worker.supervisor import LONGEST_RESTART_PAUSE, Supervisor
 from tests.processes import PATIENCE, is_alive
 from tests.worker.test_supervisor import SLEEPER, Fake, own_signals, terminate  # noqa: F401  (one is a fixture)
@@ -62,19 +62,18 @@ def refusing(supervisor: Supervisor, then: Callable[[int], object] = lambda coun
 @pytest.mark.usefixtures("no_descriptor_left")
 def test_nothing_is_left_of_a_child_whose_program_is_gone() -> None:
     with pytest.raises(FileNotFoundError):
-        spawn(MISSING, 0)
+        spawn(executing(MISSING), 0)
 
 
 def test_ctrl_c_waits_until_a_child_can_obey() -> None:
     """And who starts it is hit by it as before."""
     says = "import signal, sys; sys.exit(7 if signal.SIGINT in signal.pthread_sigmask(0, []) else 8)"
-    child = spawn([sys.executable, "-c", says], 0)
+    child = spawn(executing([sys.executable, "-c", says]), 0)
     try:
-        assert child.process.wait(PATIENCE) == 7
+        assert cast(Any, child.process).wait(PATIENCE) == 7
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     finally:
-        child.drain()
-        os.close(child.reports)
+        child.close()
 
 
 @pytest.mark.usefixtures("no_descriptor_left")
@@ -89,7 +88,7 @@ def test_nothing_is_left_where_there_are_descriptors_for_one_pipe_only(monkeypat
 
     monkeypatch.setattr(module.os, "pipe", once)
     with pytest.raises(OSError, match="Too many"):
-        spawn(SLEEPER, 0)
+        spawn(executing(SLEEPER), 0)
 
 
 def test_a_child_whose_reports_cannot_be_heard_is_none(
@@ -105,7 +104,7 @@ def test_a_child_whose_reports_cannot_be_heard_is_none(
 
     monkeypatch.setattr(subprocess, "Popen", Noted)
     monkeypatch.setattr(supervisor._selector, "register", refuse)
-    supervisor._command = SLEEPER
+    supervisor._execute = executing(SLEEPER)
     supervisor._start(0)
     assert supervisor._children == []
     assert [is_alive(pid) for pid in pids] == [False]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from math import ceil, inf
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,7 +16,7 @@ from django.core.management import call_command
 
 from django_durable.management.commands import durable_worker
 from django_durable.worker.child import DRAINED
-from django_durable.worker.spawning import CALL, CHILD_ENV, spawn
+from django_durable.worker.spawning import CALL, CHILD_ENV, executing, spawn
 from django_durable.worker.supervisor import (
     LONGEST_RESTART_PAUSE,
     QUICK_DEATH_SECONDS,
@@ -25,7 +24,7 @@ from django_durable.worker.supervisor import (
     SUSPECTS_FOR_EACH,
     Supervisor,
 )
-from tests.worker.children import KILLED, Fake, spawning
+from tests.worker.children import KILLED, Fake, commanded, spawning
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STANDBY = "standby"
@@ -209,9 +208,8 @@ def test_it_is_told_that_it_is_isolated_and_stands_by(is_standby: bool, monkeypa
         told.append(json.loads(env[CHILD_ENV]))
 
     monkeypatch.setattr(subprocess, "Popen", started)
-    child = spawn(["never started"], None, is_standby=is_standby)
-    os.close(child.orders)
-    os.close(child.reports)
+    child = spawn(executing(["never started"]), None, is_standby=is_standby)
+    child.close()
     [words] = told
     assert (words["isolated"], words["loops"], words["stands_by"]) == (True, False, is_standby)
 
@@ -227,6 +225,8 @@ def test_a_supervisor_of_before_says_nothing_of_it(
     words = {"id": str(uuid4()), "orders": 3, "reports": 4, "isolated": True, "loops": False, **said}
     monkeypatch.setenv(CHILD_ENV, json.dumps(words))
     monkeypatch.setattr(durable_worker, "run_child", lambda *given, stands_by: began.append(stands_by))
+    # What it tells the connections of a worker is not for those of later tests.
+    monkeypatch.setattr(durable_worker.silence, "bound", lambda: None)
     call_command("durable_worker")
     assert began == [stands_by]
 
@@ -243,15 +243,4 @@ def test_a_supervisor_of_before_says_nothing_of_it(
     ],
 )
 def test_who_has_one(options: list[str], has_standby: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[bool] = []
-
-    class Made(Supervisor):
-        def __init__(self, *given: Any, has_standby: bool) -> None:
-            made.append(has_standby)
-
-        def run(self) -> None:
-            pass
-
-    monkeypatch.setattr(durable_worker, "Supervisor", cast(Any, Made))
-    call_command("durable_worker", *options)
-    assert made == [has_standby]
+    assert commanded(monkeypatch, *options)["has_standby"] is has_standby

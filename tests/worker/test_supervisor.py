@@ -20,7 +20,7 @@ from django_durable.worker import process as process_module
 from django_durable.worker import supervisor as module
 from django_durable.worker.child import DONE, DONE_BUSY, DONE_GAVE_UP, DRAINED, GAVE_UP, STILL_BUSY, _status
 from django_durable.worker.process import IDLE_LOOK_SECONDS, WorkerOptions, WorkerProcess
-from django_durable.worker.spawning import CHILD_ENV, Child, spawn
+from django_durable.worker.spawning import CHILD_ENV, Child, executing, spawn
 from django_durable.worker.supervisor import FEWEST_ISOLATED, QUICK_DEATH_SECONDS, Supervisor
 from tests.acceptance.traces import new_gate, wait_for_trace
 from tests.app import faults
@@ -151,8 +151,7 @@ def test_only_the_first_of_its_processes_runs_the_loops(monkeypatch: pytest.Monk
         (False, True),
     ]
     for child in supervisor._children:
-        os.close(child.orders)
-        os.close(child.reports)
+        child.close()
 
 
 @pytest.mark.parametrize(
@@ -364,15 +363,14 @@ def test_a_second_signal_that_interrupts_a_look_at_a_child_does_not_wait_for_tha
     supervisor: Supervisor, ended: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DEATH_SECONDS", 0.05)
-    child = spawn(SLEEPER, 0)
+    child = spawn(executing(SLEEPER), 0)
     supervisor._children = [child]
     with cast(Any, child.process)._waitpid_lock:
         supervisor._on_signal(signal.SIGTERM, None)
         supervisor._on_signal(signal.SIGTERM, None)
     assert ended == [128 + signal.SIGTERM]
-    assert child.process.wait(60) == KILLED
-    os.close(child.orders)
-    os.close(child.reports)
+    assert cast(Any, child.process).wait(60) == KILLED
+    child.close()
 
 
 def test_a_second_signal_that_interrupts_a_line_of_the_log_ends_at_once_as_well(

@@ -20,7 +20,7 @@ from ...worker.child import run_child
 from ...worker.logs import log_to_stderr
 from ...worker.process import WorkerOptions
 from ...worker.reloading import Watcher
-from ...worker.spawning import CHILD_ENV, own_command
+from ...worker.spawning import CHILD_ENV, Told, own_command
 from ...worker.supervisor import Supervisor
 
 
@@ -39,6 +39,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--no-standby", action="store_true", help="keep no process ready for the runs of one that dies"
         )
+        parser.add_argument("--no-fork", action="store_true", help="execute each process, where a copy would do")
         parser.add_argument("--reload", action="store_true", help="replace the processes when code changes")
         parser.add_argument("--json-logs", action="store_true", help="log lines as JSON objects")
         parser.add_argument("--health-file", type=Path, help="touched at every heartbeat")
@@ -54,17 +55,24 @@ class Command(BaseCommand):
         self.check()
         silence.bound()
         worker = _worker_options(options)
-        has_standby = worker.is_endless and not options["no_standby"]
-        supervisor = Supervisor(own_command(), options["processes"], has_standby=has_standby)
+        # A copy would have the code of before.
+        may_copy = not (options["reload"] or options["no_fork"])
+        supervisor = Supervisor(
+            own_command(),
+            options["processes"],
+            has_standby=worker.is_endless and not options["no_standby"],
+            be_child=(lambda told: self._be_child(told, options)) if may_copy else None,
+        )
         if options["reload"]:
             Watcher(supervisor.reload).begin()
-        if queue_kind() == "redis":
-            # Not here: where Redis does not answer that takes seconds, in which the processes begin to work.
-            threading.Thread(target=warn_of_eviction, name="durable-redis", daemon=True).start()
         supervisor.run()
 
-    def _be_child(self, told: dict[str, Any], options: dict[str, Any]) -> None:
+    def _be_child(self, told: Told, options: dict[str, Any]) -> None:
         silence.bound()
+        if told["loops"] and queue_kind() == "redis":
+            # Each time that the first of them begins, so that it stands beside its restarts too. Where Redis does not
+            # answer it takes seconds, in which the process begins to work.
+            threading.Thread(target=warn_of_eviction, name="durable-redis", daemon=True).start()
         worker = replace(
             _worker_options(options),
             loops=told["loops"] and not options["no_loops"],
