@@ -9,7 +9,8 @@ import pytest
 
 import django_durable
 from django_durable.core.journal.states import Status
-from django_durable.models import Run
+from django_durable.models import Hold, Run
+from django_durable.models import Worker as Process
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults, workflows
 from tests.processes import Worker, wait_until
@@ -51,12 +52,12 @@ def test_a_worker_at_work_hears_of_a_hold_and_finishes_what_it_has() -> None:
     wait_for_trace(run.id, "second")
     django_durable.hold_queue("default", reason="the disk is full")
 
-    # By then the heartbeat has told: the worker's row was written after the hold.
-    from django_durable.models import Hold
-    from django_durable.models import Worker as Row
-
+    # What the first heartbeat after it tells is heeded once its answer has come: before the second one is sent.
     since = Hold.objects.get().since
-    wait_until(lambda: Row.objects.filter(heartbeat_at__gt=since).exists(), message="a heartbeat")
+    for number in ("first", "second"):
+        beats = Process.objects.filter(heartbeat_at__gt=since)
+        wait_until(beats.exists, message=f"the {number} heartbeat")
+        since = beats.get().heartbeat_at
     later = workflows.doubling.enqueue(1)
     wait_for_success(workflows.doubling.using(queue="other").enqueue(1).id)
     assert Run.objects.get(pk=later.id).claims == 0
