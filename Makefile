@@ -21,7 +21,7 @@ help:
 	@echo "make test         the whole suite on real PostgreSQL and Redis, and on SQLite"
 	@echo "make test-browser the admin in a real browser (Chromium), in three minutes"
 	@echo "make test-browser-newest  a part of these on the newest Django, with a Python that it runs on"
-	@echo "make test-faults  every point of fourteen def scenarios fails, in up to five ways"
+	@echo "make test-faults  every point of fifteen def scenarios fails, in up to five ways"
 	@echo "make test-system  PgBouncer, full disks, little memory, wrong clocks, models (Debian, root)"
 	@echo "make test-upgrade workers of the released version beside those of this one, under chaos: DURATION=60 SEED=1"
 	@echo "make chaos        workers, PostgreSQL, Redis and the wires between them are hit: make chaos DURATION=60 SEED=1"
