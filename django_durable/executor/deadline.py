@@ -129,15 +129,16 @@ watchdog = Watchdog()
 def call_in_time(path: str, seconds: float, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """``fn(*args)``, or StepTimeout when it took longer than ``seconds``, whatever it then returned or raised."""
     watch = _Watch(path)
-    watchdog.watch(watch, seconds)
     try:
         try:
+            # From here on its time may be over at any place, so before the call too.
+            watchdog.watch(watch, seconds)
             return fn(*args)
         finally:
             watch.close()
             if watch.has_fired:
                 raise StepTimeout(path, seconds)
     except _TimeIsOver:
-        # Raised between the call's end and close(), or by code that caught it and raised it again.
+        # Raised before the call, between its end and close(), or by code that caught it and raised it again.
         watch.close()
         raise StepTimeout(path, seconds) from None

@@ -11,6 +11,8 @@ import pytest
 from django_durable.exceptions import StepTimeout
 from django_durable.executor.deadline import ROOM, Watchdog, _Watch, call_in_time, watchdog
 
+from .by_hand import timed_by_hand
+
 
 def spin(until: threading.Event) -> str:
     while not until.is_set():
@@ -30,19 +32,27 @@ def test_code_that_spins_is_interrupted() -> None:
     assert time.monotonic() - began < 20
 
 
-def test_code_that_swallows_the_interruption_is_late_all_the_same() -> None:
+def test_code_that_swallows_the_interruption_is_late_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
+    time_is_over = timed_by_hand(monkeypatch)
 
     def stubborn() -> str:
         try:
+            time_is_over()
             spin(threading.Event())
         except BaseException as error:
             seen.append(type(error).__name__)
         return "late"
 
     with pytest.raises(StepTimeout):
-        call_in_time("x", 0.05, stubborn, ())
+        call_in_time("x", 5, stubborn, ())
     assert seen == ["_TimeIsOver"]
+
+
+def test_a_time_that_is_over_before_the_code_begins_is_told_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "watch", lambda watch, seconds: watch.fire())
+    with pytest.raises(StepTimeout):
+        call_in_time("x", 5, int, ())
 
 
 def test_an_error_in_time_is_the_codes_own() -> None:
@@ -75,8 +85,9 @@ def test_code_that_does_not_end_is_reported(settings: object) -> None:
 
     def block() -> None:
         watch = _Watch("x")
-        dog.watch(watch, 0.01)
         try:
+            # Its time may be over before this returns.
+            dog.watch(watch, 0.01)
             done.wait(100)
         except BaseException:
             done.wait(100)
@@ -117,11 +128,11 @@ def test_what_is_held_is_bounded_by_what_is_under_way() -> None:
 
 
 def test_who_is_under_way_is_timed_however_many_end_meanwhile() -> None:
-    spins, ended = threading.Event(), threading.Event()
+    begun, ended = threading.Event(), threading.Event()
     errors: list[BaseException] = []
 
     def begin() -> None:
-        spins.set()
+        begun.set()
         spin(ended)
 
     def work() -> None:
@@ -129,10 +140,13 @@ def test_who_is_under_way_is_timed_however_many_end_meanwhile() -> None:
             call_in_time("x", 0.2, begin, ())
         except StepTimeout as error:
             errors.append(error)
+        finally:
+            # Its time may be over before it spins.
+            begun.set()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert spins.wait(60)
+    assert begun.wait(60)
     for _ in range(4 * ROOM):
         call_in_time("y", 3600, int, ())
     thread.join(60)
