@@ -34,6 +34,14 @@ def work(body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     return found[0]
 
 
+def after_turns(call: Callable[[], object], turns: int = 20) -> None:
+    """Make ``call`` when the loop has gone round so often: whoever is about to wait, or to be cancelled, then is."""
+    if turns:
+        asyncio.get_running_loop().call_soon(after_turns, call, turns - 1)
+    else:
+        call()
+
+
 async def one() -> int:
     """A step."""
     return 1

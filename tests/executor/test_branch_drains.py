@@ -24,7 +24,7 @@ from django_durable.core.retries import Retry
 from django_durable.core.unwinding import Unwind
 
 from .in_memory import MemoryCommit, arun, new_flow
-from .on_a_loop import PATIENCE, one, work
+from .on_a_loop import PATIENCE, after_turns, one, work
 
 
 @pytest.mark.parametrize("trigger", range(12))
@@ -131,7 +131,7 @@ def test_a_drain_lets_the_steps_of_other_branches_come_to_their_ends(
         await began.wait()
         ask(flow)
         # After whatever the end of this branch does to the other one.
-        asyncio.get_running_loop().call_later(0.05, go.set)
+        after_turns(go.set)
         await ctx.step("never", one)
 
     async def main() -> None:
@@ -172,7 +172,7 @@ def test_an_attempt_that_fails_when_a_drain_ends_the_lines_around_it_is_journale
     async def other(ctx: AsyncContext) -> None:
         await began.wait()
         setattr(flow.lease, word, True)
-        asyncio.get_running_loop().call_later(0.05, go.set)
+        after_turns(go.set)
         await ctx.step("never", one)
 
     async def main() -> None:

@@ -24,14 +24,17 @@ def test_a_time_out_of_asyncio_s_around_a_join_fails_the_run_and_leaves_no_branc
     flow: Flow = new_flow(MemoryCommit())
     trace: list[str] = []
 
-    async def branch(ctx: AsyncContext) -> None:
-        try:
-            await asyncio.sleep(PATIENCE)
-        finally:
-            trace.append("left")
-
     async def body(ctx: AsyncContext) -> None:
-        async with asyncio.timeout(0.05):
+        async def branch(ctx: AsyncContext) -> None:
+            trace.append("began")
+            if trace == ["began", "began"]:
+                scope.reschedule(asyncio.get_running_loop().time())
+            try:
+                await asyncio.sleep(PATIENCE)
+            finally:
+                trace.append("left")
+
+        async with asyncio.timeout(None) as scope:
             await ctx.join("at", {"a": branch, "b": branch})
 
     async def main() -> None:
@@ -40,7 +43,7 @@ def test_a_time_out_of_asyncio_s_around_a_join_fails_the_run_and_leaves_no_branc
 
     work(main)
     assert flow.misuse is not None and "'at' was cancelled while it was under way" in str(flow.misuse)
-    assert trace == ["left", "left"]
+    assert trace == ["began", "began", "left", "left"]
 
 
 @pytest.mark.parametrize("scope", ["join", "race", "loop", "block"])

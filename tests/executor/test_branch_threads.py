@@ -22,6 +22,7 @@ from django_durable.core.unwinding import Unwind
 from django_durable.exceptions import ContextMisuse, JoinError
 from django_durable.executor.branch_threads import NO_THREADS, BranchThreads
 
+from .by_hand import timed_by_hand
 from .in_memory import MemoryCommit, new_flow, run
 
 PATIENCE = 60
@@ -178,23 +179,27 @@ def _spin() -> None:
         pass
 
 
-def test_a_step_s_time_out_ends_it_in_its_own_branch_s_thread_only(pool: BranchThreads) -> None:
-    ready, is_interrupted = threading.Barrier(2), threading.Event()
+def test_a_step_s_time_out_ends_it_in_its_own_branch_s_thread_only(
+    pool: BranchThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spins, is_interrupted, time_is_over = threading.Event(), threading.Event(), timed_by_hand(monkeypatch)
 
     def endless() -> None:
-        ready.wait(PATIENCE)
         try:
+            spins.set()
             _spin()
-        finally:
+        except BaseException:
             is_interrupted.set()
+            raise
 
     def short() -> str:
-        ready.wait(PATIENCE)
+        assert spins.wait(PATIENCE)
+        time_is_over()
         assert is_interrupted.wait(PATIENCE)
         return "undisturbed"
 
     def late(ctx: Context) -> Any:
-        return ctx.try_step("late", endless, timeout=0.1)
+        return ctx.try_step("late", endless, timeout=1)
 
     found = run(
         lambda ctx: ctx.join(

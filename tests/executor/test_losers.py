@@ -4,8 +4,9 @@ ends, and what they still do is undone."""
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from django_durable.core.async_context import AsyncContext
 from django_durable.core.context import Context
 from django_durable.core.flow import scopes
+from django_durable.core.flow.effects import Ended
 from django_durable.core.flow.flow import Flow
 from django_durable.core.journal.journal import MemoryJournal
 from django_durable.core.journal.states import EntryStatus
@@ -21,6 +23,7 @@ from django_durable.core.kinds.compensation import settle_losers, undo_run
 from django_durable.core.kinds.loops import Break, Continue
 from django_durable.core.probing import Probe
 from django_durable.executor.async_driver import AsyncDriver
+from django_durable.executor.branch_ends import Ends
 from django_durable.executor.branch_threads import BranchThreads
 from django_durable.executor.replay_drivers import ReplayDriver
 from django_durable.executor.sync_driver import SyncDriver
@@ -249,6 +252,8 @@ class Turns:
         self.pool, self.last, self.late = pool, last, late
         self.undo = (lambda value: None) if compensate else None
         self.helds = [Held() for _ in range(last + 1)]
+        self.told = [threading.Event() for _ in self.helds]
+        """Set once the line can know that the turn's loser has ended."""
         self.commit = MemoryCommit()
         self.losers: list[int] = []
         self.journaled: list[set[int]] = []
@@ -262,6 +267,8 @@ class Turns:
         ctx.race("any", {"loser": loser, "winner": held.winner})
         if n >= self.late:
             self.helds[n - self.late].go.set()
+            # A thread ends when it is let, and until then takes a place in the pool.
+            assert self.told[n - self.late].wait(PATIENCE)
         self.losers.append(len(self.flow.losers))
         paths = [path for path in self.commit.entries if path.startswith("long[")]
         self.journaled.append({int(path[5 : path.index("]")]) for path in paths})
@@ -270,9 +277,19 @@ class Turns:
     def body(self, ctx: Context) -> None:
         ctx.loop("long", self.turn, 0, history=1)
 
+    def submit(self, work: Callable[[], Any], tell: Callable[[Any], None]) -> bool:
+        """As the pool does, for the line."""
+
+        def tell_of(ended: Ended) -> None:
+            tell(ended)
+            if found := re.fullmatch(r"long\[(\d+)\]/any/loser/", ended.branch.scope):
+                self.told[int(found[1])].set()
+
+        return self.pool.submit(work, tell_of)
+
     def run(self) -> None:
         self.flow = new_flow(self.commit)
-        drive = SyncDriver(self.flow, self.commit, self.pool)
+        drive = SyncDriver(self.flow, self.commit, self)
         self.body(Context(self.flow, drive))
         for held in self.helds:
             held.go.set()
@@ -283,10 +300,10 @@ class Turns:
 def test_turns_stay_in_the_journal_while_their_losers_run_and_no_longer(pool: BranchThreads) -> None:
     turns = Turns(pool, compensate=False, last=24)
     turns.run()
-    # Some whose steps are done may not have been told of yet: threads end when they are let.
-    assert max(turns.losers) <= turns.late + 6
+    # Those that may not end yet, and the one that has just ended.
+    assert max(turns.losers) == turns.late + 1
     assert all(n - turns.late + 1 in there for n, there in enumerate(turns.journaled) if n >= turns.late)
-    assert max(map(len, turns.journaled)) <= turns.late + 8
+    assert max(map(len, turns.journaled)) <= turns.late + 2
     assert not turns.flow.losers
 
 
@@ -294,10 +311,19 @@ def test_a_line_with_too_many_losers_waits_for_one_of_them(
     pool: BranchThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scopes, "LOSERS_MAX", 2)
-    turns = Turns(pool, compensate=False, late=1)
+    turns = Turns(pool, compensate=False, late=99)
+    take, helds = Ends.take, iter(turns.helds)
+
+    def let_one_end(ends: Ends, branches: Collection[Flow], seconds: float | None) -> Ended | None:
+        if seconds is None and all(branch.is_stopped for branch in branches):
+            next(helds).go.set()
+        return take(ends, branches, seconds)
+
+    # None ends before the line waits.
+    monkeypatch.setattr(Ends, "take", let_one_end)
     turns.run()
     # Two behind it, and the one of the turn that it is in.
-    assert max(turns.losers) <= 3
+    assert max(turns.losers) == 3
 
 
 def test_a_late_result_that_has_to_be_undone_is_never_pruned(pool: BranchThreads) -> None:

@@ -27,6 +27,8 @@ from django_durable.store.database import Database
 from django_durable.testing import force_replay, run_until_idle
 from tests.direct_commit import DirectCommit
 
+from .on_a_loop import after_turns
+
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 PATIENCE = 60
 AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
@@ -58,14 +60,6 @@ async def hang() -> None:
         await asyncio.Event().wait()
     finally:
         calls.append("hung")
-
-
-def after_turns(call: Callable[[], object], turns: int = 20) -> None:
-    """Make ``call`` when the loop has gone round so often: whoever is about to wait, or to be cancelled, then is."""
-    if turns:
-        asyncio.get_running_loop().call_soon(after_turns, call, turns - 1)
-    else:
-        call()
 
 
 def misused(run: RunHandle[Any]) -> dict[str, Any]:

@@ -336,7 +336,7 @@ def test_what_code_may_build_on_is_stored_before_it_runs(code: Callable[..., Any
 
 def test_what_comes_after_a_race_does_not_wait_for_its_losers() -> None:
     """The function's outcome does: until then its last call would not be stored."""
-    is_stored, is_over = threading.Event(), []
+    is_stored, began, is_over = threading.Event(), threading.Event(), []
 
     def noted_too(write: Write) -> None:
         noted(write)
@@ -344,10 +344,15 @@ def test_what_comes_after_a_race_does_not_wait_for_its_losers() -> None:
             is_stored.set()
 
     def slow() -> None:
+        began.set()
         is_over.append(is_stored.wait(30))
 
+    def fast() -> None:
+        # A loser that has not begun when the race is won never does.
+        assert began.wait(30)
+
     def code(ctx: Context) -> Any:
-        ctx.race("any", {"slow": lambda ctx: ctx.step("s", slow), "fast": lambda ctx: ctx.step("f", work)})
+        ctx.race("any", {"slow": lambda ctx: ctx.step("s", slow), "fast": lambda ctx: ctx.step("f", fast)})
         return ctx.step("last", work)
 
     threads = BranchThreads(4)
