@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -103,14 +104,14 @@ def paths(lease: Lease) -> list[str]:
 
 
 def gather(committer: Committer, store: Store, pool: ThreadPoolExecutor, leases: Sequence[Lease]) -> Future[Receipt]:
-    """Let a first commit hang, and wait until all the others are in line behind it."""
+    """Let a first commit hang, and wait until all the others are in line behind it, in this order."""
     first, *others = leases
     store.is_open.clear()
     leading = pool.submit(committer.write, first, a_step())
     wait_until(lambda: store.batches, message="the first batch")
-    for one in others:
+    for number, one in enumerate(others, start=1):
         pool.submit(committer.write, one, a_step())
-    wait_until(lambda: len(committer._waiting) == len(others), message="the others in line")
+        wait_until(lambda number=number: len(committer._waiting) == number, message="the others in line")
     return leading
 
 
@@ -244,15 +245,17 @@ def test_a_lost_connection_is_tried_again(
 
 
 def test_a_lost_connection_is_tried_until_the_lease_ends(
-    committer: Committer, store: Store, lease: Callable[[], Lease]
+    committer: Committer, store: Store, lease: Callable[[], Lease], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = lease()
-    mine.ends = clock.monotonic() + 2
+    mine, began, pauses = lease(), clock.monotonic(), list[float]()
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr(clock, "monotonic", lambda: began + sum(pauses))
+    mine.ends = began + 2
     store.errors = [OperationalError("gone")] * 1000
     assert committer.write(mine, a_step()).is_lost
-    assert clock.monotonic() >= mine.ends
-    # 0.05, 0.1, 0.2, 0.4 and 0.8 seconds apart, not in a busy loop.
-    assert 2 <= len(store.batches) <= 7
+    # Not in a busy loop, and not once it is over.
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
+    assert len(store.batches) == len(pauses)
     assert paths(mine) == []
 
 

@@ -22,6 +22,7 @@ from django_durable.worker.aftermath import Aftermath
 from django_durable.worker.background import Background
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.worker.slots import Slots
+from tests.processes import PATIENCE
 from tests.store.rows import fresh, running
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -114,6 +115,7 @@ def test_a_process_that_ends_tells_of_its_commits_first(
 ) -> None:
     """Also where code outlives the grace: the process then dies as soon as it has been told so."""
     settings.DURABLE = {**settings.DURABLE, "SHUTDOWN_GRACE_SECONDS": 0.05}
+    monkeypatch.setattr(module, "FLUSH_SECONDS", PATIENCE)
     monkeypatch.setattr(module, "current_queue", lambda: queue)
     process, claim, told = WorkerProcess(uuid4(), WorkerOptions(loops=False)), running(db), a_commit(2)
     assert process._register()

@@ -15,11 +15,12 @@ from django.test import override_settings
 
 from django_durable.client.handle import RunHandle
 from django_durable.conf import durable_settings
+from django_durable.queues.current import let_go
 from django_durable.store import database as database_module
 from django_durable.worker import process as process_module
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from tests.app import faults, workflows
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 from tests.worker.wire import Tap, Wire, tapped
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,6 +35,20 @@ WARM = 3
 
 Run = RunHandle[Any]
 Start, Go = Callable[[], Run | list[Run]], Callable[[Run], object]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However late Redis answers: who has given it up claims by a look at the database."""
+    if not IS_REDIS:
+        yield
+        return
+    monkeypatch.setattr("django_durable.queues.redis.PUSH_SECONDS", PATIENCE)
+    monkeypatch.setattr("django_durable.queues.redis.HANG_SECONDS", PATIENCE)
+    # Connections keep the patience that they were made with.
+    let_go()
+    yield
+    let_go()
 
 
 class Works:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -229,9 +230,10 @@ def test_somebody_stands_by_from_when_there_can_be_no_copy(
         supervisor._start_due()
         assert (executed, supervisor._standby_at, caplog.messages) == ([], inf, [])
         hindrances.append("this process has 2 threads")
+        began = time.monotonic()
         supervisor._start(None)
         assert executed == [False]
-        assert supervisor._standby_at == pytest.approx(time.monotonic() + STANDBY_SECONDS, abs=1)
+        assert began <= supervisor._standby_at - STANDBY_SECONDS <= time.monotonic()
         supervisor._standby_at = 0.0
         supervisor._start_due()
         assert (executed, supervisor._standby_at) == ([False, True], inf), "one is enough"
@@ -302,7 +304,11 @@ def test_the_project_is_imported_once_whoever_dies(
 
 def opened(pid: int, kind: str = "pipe:") -> set[str]:
     """By descriptor too: each epoll has the same name."""
-    found = {entry.name: os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    found: dict[str, str] = {}
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        # A process that begins opens and closes others while it is looked at; what it has of its supervisor stays.
+        with suppress(FileNotFoundError):
+            found[entry.name] = os.readlink(entry)
     return {(number if kind == "eventpoll" else name) for number, name in found.items() if kind in name}
 
 
@@ -318,7 +324,9 @@ def test_a_copy_has_its_own_two_pipes_of_the_supervisors_and_nothing_else() -> N
     assert [len(ours & opened(child)) for child in children] == [2] * len(children)
     assert not set.intersection(*(ours & opened(child) for child in children))
     [epoll] = opened(worker.pid, "eventpoll")
-    assert [epoll in opened(child, "eventpoll") for child in children] == [False] * len(children)
+    # Who connects has one of its own for a moment, which may get the number; the supervisor's would stay.
+    for child in children:
+        wait_until(lambda child=child: epoll not in opened(child, "eventpoll"), message="no epoll of the supervisor's")
     assert "executed, not copied" not in worker.log
 
 
@@ -363,11 +371,17 @@ def test_where_the_supervisor_has_taken_something_over_the_next_is_a_copy_too(tm
     """For that it speaks to the database and to Redis."""
     worker, count = counted(tmp_path, "--processes", "2", durable={"LEASE_SECONDS": 300})
     wait_until(lambda: worker.starts == 2, message="two")
+    killed = set()
     for number in range(1, 4):
-        kill_in_step()
+        killed.add(kill_in_step())
         wait_until(lambda number=number: worker.starts >= 2 + number, message="a replacement")
     assert count() == 1
+
+    def at_work() -> set[int]:
+        return {row.pid for row in WorkerRow.objects.filter(stopped_at=None)}
+
+    # The rows first: the last replacement may be on its way still.
+    wait_until(lambda: at_work() <= set(worker.children()) - killed, message="the rows of the killed to be closed")
     children = worker.children()
-    assert {row.pid for row in WorkerRow.objects.filter(stopped_at=None)} <= set(children)
     assert worker.stop() == 0
     assert not any(map(is_alive, children))

@@ -24,6 +24,8 @@ from tests.worker.test_claimer import Listed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE = Bounds(concurrency=1)
+PRECISION = 0.01
+"""Seconds that a database may round an instant by: SQLite writes milliseconds."""
 
 
 class Told(Listed):
@@ -31,6 +33,13 @@ class Told(Listed):
 
     def push(self, runs: Sequence[Ready]) -> None:
         self.ids += [run.id for run in runs]
+
+
+def seconds_to_opening(started: Run, seconds: float) -> float:
+    """Until as many have passed since this run began."""
+    began = Run.objects.get(pk=started.pk).started_at
+    assert began is not None
+    return (began - clock.utcnow()).total_seconds() + seconds
 
 
 def claimer(db: PrivateDatabase, slots: int, *listed: Run, bounds: Bounds | None = ONE) -> tuple[Claimer, list[Claim]]:
@@ -93,8 +102,9 @@ def test_the_admit_tick_pushes_what_has_room_once_the_list_is_short(
 
 
 def test_the_admit_tick_pushes_what_a_rate_lets_begin_when_that_opens(
-    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, travel: Callable[[float], None]
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, travel: Callable[[float], None], settings: Any
 ) -> None:
+    settings.DURABLE = {**settings.DURABLE, "REAP_SECONDS": 60}
     bounds = Bounds(rate=Rate(1, 60))
     monkeypatch.setattr(admit, "limits", lambda: {WORKFLOW: bounds})
     first, second = make_run(limit_key="a"), make_run(limit_key="a")
@@ -109,14 +119,14 @@ def test_the_admit_tick_pushes_what_a_rate_lets_begin_when_that_opens(
     queue.ids.clear()
     loop.tick()
     assert (queue.ids, loop.interval) == ([], 1.0)
-    began = Run.objects.get(pk=first.pk).started_at
-    assert began is not None
     # As long as a machine takes until here, whatever that is, is over by now.
-    travel((began - clock.utcnow()).total_seconds() + 59.5)
+    travel(seconds_to_opening(first, 60) - 30)
+    monkeypatch.setattr(admit, "LONGEST_REST", 60.0)
+    before = seconds_to_opening(first, 60)
     loop.tick()
     assert queue.ids == []
-    assert 0.1 <= loop.interval <= 0.5
-    travel(0.5)
+    assert seconds_to_opening(first, 60) - PRECISION <= loop.interval <= before + PRECISION
+    travel(seconds_to_opening(first, 60) + PRECISION)
     loop.tick()
     assert queue.ids == [second.pk]
 
@@ -124,15 +134,14 @@ def test_the_admit_tick_pushes_what_a_rate_lets_begin_when_that_opens(
 def test_a_claimer_looks_again_when_a_rate_opens(
     db: PrivateDatabase, travel: Callable[[float], None], settings: Any
 ) -> None:
-    settings.DURABLE = {**settings.DURABLE, "REAP_SECONDS": 50}
-    make_run(limit_key="a")
-    second = make_run(limit_key="a")
-    one, started = claimer(db, 8, bounds=Bounds(rate=Rate(1, 10)))
+    settings.DURABLE = {**settings.DURABLE, "REAP_SECONDS": 300}
+    first, second = make_run(limit_key="a"), make_run(limit_key="a")
+    one, started = claimer(db, 8, bounds=Bounds(rate=Rate(1, 60)))
     one.tick()
-    before = clock.monotonic()
-    assert len(started) == 1
-    assert 9 < one._next_look - before <= 10
-    travel(10)
+    assert [claim.run_id for claim in started] == [first.pk]
+    rest = one._next_look - clock.monotonic()
+    assert seconds_to_opening(first, 60) - PRECISION <= rest <= 60 + PRECISION
+    travel(60)
     one.look_again()
     one.tick()
     assert started[-1].run_id == second.pk

@@ -12,7 +12,9 @@ from django_durable.models import Payload
 from django_durable.queues import Ready
 from django_durable.queues.database import DatabaseQueue
 from django_durable.store.database import PrivateDatabase
+from django_durable.worker import background
 from django_durable.worker.notifier import Notifier
+from tests.processes import PATIENCE
 from tests.store.rows import event_entry, fresh, journal_row, make_run, send
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +35,11 @@ def queue() -> Heard:
 
 
 @pytest.fixture
-def notifier(connect: Callable[[], PrivateDatabase], queue: Heard) -> Iterator[Notifier]:
+def notifier(
+    connect: Callable[[], PrivateDatabase], queue: Heard, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Notifier]:
+    # To connect and to write may take longer than a process that ends has the time for.
+    monkeypatch.setattr(background, "END_SECONDS", PATIENCE)
     notifier = Notifier(connect(), connect(), queue)
     notifier.begin()
     yield notifier

@@ -393,7 +393,8 @@ def test_a_second_signal_that_interrupts_a_line_of_the_log_ends_at_once_as_well(
 
 def test_a_child_that_outlives_the_grace_after_max_seconds_is_not_replaced() -> None:
     run = faults.held_inside.enqueue(new_gate())
-    worker = Worker("--max-seconds", "3", durable={"SHUTDOWN_GRACE_SECONDS": 0.5})
+    # Time to come to its second step; and no lease lapses while it is slow.
+    worker = Worker("--max-seconds", "5", durable={"SHUTDOWN_GRACE_SECONDS": 0.5, "LEASE_SECONDS": 300})
     wait_for_trace(run.id, "second")
     assert worker.wait() == 0
     assert worker.starts == 1

@@ -139,6 +139,8 @@ def test_who_is_cleared_stays_where_nobody_waits(alone: Alone) -> None:
 def test_a_suspect_that_comes_later_is_made_room_for_with_the_next_poll(
     alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     suspect()
     claim = alone.tick()
     assert claim is not None
@@ -147,9 +149,8 @@ def test_a_suspect_that_comes_later_is_made_room_for_with_the_next_poll(
     suspect()
     alone.tick()
     assert not claim.lease.release_requested, "a statement for each look would be many"
-    later = clock.monotonic() + 60
-    monkeypatch.setattr(clock, "monotonic", lambda: later)
-    claim.lease.renew(later + 60)
+    now[0] += 60
+    claim.lease.renew(now[0] + 60)
     alone.tick()
     assert claim.lease.release_requested
 
