@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tests.chaos.echoing import read
 from tests.chaos.nemesis import Nemesis, Targets
 from tests.chaos.proxy import Proxy
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 
 MOST = 20_000
 """Bytes of answers with which each cut has come that the nemesis may draw."""
@@ -42,6 +43,19 @@ def noted(nemesis: Nemesis) -> list[str]:
     return [fault.kind for fault in nemesis.faults]
 
 
+@pytest.fixture
+def _long_enough(monkeypatch: pytest.MonkeyPatch, proxy: Proxy) -> None:
+    """The nemesis sleeps in no time, but for a delay: that lasts until it has held something up."""
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        wait_until(lambda: proxy._delayed or not proxy.is_slow, message="something to be late")
+        now += seconds
+
+    monkeypatch.setattr("tests.chaos.nemesis.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+
+
 def test_a_cut_is_noted_when_it_comes_and_not_before(
     monkeypatch: pytest.MonkeyPatch, targets: Targets, client: socket.socket
 ) -> None:
@@ -63,6 +77,7 @@ def test_a_delay_of_nothing_is_none(monkeypatch: pytest.MonkeyPatch, targets: Ta
     assert noted(nemesis) == []
 
 
+@pytest.mark.usefixtures("_long_enough")
 def test_a_delay_of_something_is_noted(
     monkeypatch: pytest.MonkeyPatch,
     targets: Targets,
@@ -75,10 +90,11 @@ def test_a_delay_of_something_is_noted(
     wait_until(lambda: proxy.is_slow, message="the delay")
     client.sendall(b"late")
     assert read(client, 4) == b"late"
-    done.result(10)
+    done.result(PATIENCE)
     assert noted(nemesis) == ["delay_postgres"]
 
 
+@pytest.mark.usefixtures("_long_enough")
 def test_a_delay_waits_for_the_end_of_another_one(
     monkeypatch: pytest.MonkeyPatch,
     targets: Targets,

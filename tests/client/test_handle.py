@@ -404,7 +404,7 @@ def test_why_of_a_running_one() -> None:
     ("facts", "reason", "text"),
     [
         ({}, "running", "It is being worked on; its lease stands until 20"),
-        ({"beat": 29}, "running", "It is being worked on"),
+        ({"beat": 15}, "running", "It is being worked on"),
         ({"beat": 31}, "running: worker silent", "Its worker a:1 has not been heard of since 20"),
         ({"stopped": 1}, "running: worker silent", "Its worker a:1 stopped at 20"),
     ],

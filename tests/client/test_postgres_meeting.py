@@ -129,9 +129,10 @@ def waits(ctx: Context) -> None:
 
 @pytest.mark.parametrize("workflow", [settled, newest, with_child], ids=["debounce", "cancel_running", "children"])
 def test_many_starts_lock_the_runs_that_they_act_on_in_the_order_of_their_ids(
-    threads: Threads, db: PrivateDatabase, workflow: Any
+    threads: Threads, db: PrivateDatabase, workflow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As every verb does: in the order of the starts, the two would wait for each other."""
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 60.0)
     for tenant in "ab":
         workflow.enqueue(tenant)
         run_until_idle()

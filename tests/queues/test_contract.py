@@ -210,6 +210,7 @@ class TestDatabaseQueue(QueueContract):
 
 if settings.QUEUE == "redis":
 
+    @pytest.mark.usefixtures("patient")
     class TestRedisQueue(QueueContract):
         keeps_lists = True
 

@@ -14,6 +14,8 @@ from django.test import override_settings
 from django_durable.core.ids import uuid7
 from django_durable.queues.ready import Ready
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 TOLD = re.compile(r"^user durable on >secret (.*)$", re.MULTILINE)
 

@@ -21,6 +21,8 @@ from tests.processes import wait_until
 from tests.servers.guarded import Guarded
 from tests.servers.redis import RedisServer, binary
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 LOOPBACK = "127.0.0.1"
 
 

@@ -1,3 +1,3 @@
-from tests.store.conftest import connect, db, threads
+from tests.store.conftest import connect, db, patient, threads
 
-__all__ = ["connect", "db", "threads"]
+__all__ = ["connect", "db", "patient", "threads"]

@@ -54,7 +54,7 @@ from tests.store.rows import (
 )
 from tests.store.suspending import SUSPENSION, child_of, claim_all, suspend
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables", "patient")]
 
 DONE = Write(outcome=Completed("1"))
 OLD = timedelta(days=40)

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from django_durable.core import clock
+from django_durable.store import locking
 from django_durable.store.database import PrivateDatabase
-from tests.store.parallel import Threads
+from tests.store.parallel import SECONDS, Threads
 
 Connect = Callable[[], PrivateDatabase]
 
@@ -35,6 +36,12 @@ def db(connect: Connect) -> PrivateDatabase:
 def threads(connect: Connect) -> Iterator[Threads]:
     with Threads() as threads:
         yield threads
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a row does so until the test lets go of it, whatever this machine does in between."""
+    monkeypatch.setattr(locking, "LOCK_SECONDS", SECONDS)
 
 
 @pytest.fixture

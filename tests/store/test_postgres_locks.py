@@ -96,6 +96,7 @@ def test_a_verb_names_the_run_that_somebody_holds_and_changes_none(db: PrivateDa
     assert not Audit.objects.exists()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_waits_for_who_is_done_soon(db: PrivateDatabase, connect: Connect, threads: Threads, name: str):
     verb, status, after = VERBS[name]
@@ -242,6 +243,7 @@ def test_an_event_is_sent_whoever_holds_the_run(db: PrivateDatabase, caplog: pyt
     assert [ready.id for ready in recovery.sweep(Database(), 10)] == [run.pk]
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_event_waits_for_who_sends_its_key_at_the_same_time(
     db: PrivateDatabase, connect: Connect, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ):

@@ -46,7 +46,7 @@ from tests.store.rows import (
 )
 from tests.store.test_log import line, log_of, stored
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("possible_tables", "patient")]
 
 T = TypeVar("T")
 GATE = 20_260_101

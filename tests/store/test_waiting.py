@@ -37,6 +37,7 @@ if settings.BACKEND != "sqlite":  # There the fence is in a transaction that let
     MOMENTS.insert(0, ("before", FENCE))
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("come", [send_and_wake, cancel])
 @pytest.mark.parametrize("moment", MOMENTS, ids=" ".join)
 def test_no_wake_is_lost_whenever_it_comes(

@@ -103,6 +103,7 @@ def test_an_end_that_is_not_committed_is_left_to_the_one_who_commits_it(db: Priv
     assert recovery.try_wake_parent(other, claim.run_id, "each[1]") == [Ready(claim.run_id, "default", 0)]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_parent_that_suspends_while_its_last_child_ends_is_woken(connect: Connect, threads: Threads):
     """The child sees no sibling and a parent that runs still: it waits for its row instead of passing by."""
     suspending, waker, watching = Hooked(), connect(), connect()
