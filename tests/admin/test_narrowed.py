@@ -164,7 +164,7 @@ def make_every_kind() -> tuple[list[Run], list[str]]:
             expires_at=now + timedelta(days=1),
         )  # fmt: skip
         Tag.objects.create(run=run, name="blue")
-        make_run("running", leased_by=worker)
+        make_run("running", leased_by=worker, lease_expires_at=now + timedelta(hours=1))
     runs = list(Run.objects.order_by("pk"))
     queries = [
         *("", "?status=attention", "?reason=crashed", "?reason=diverged", "?created=1h", f"?until={runs[-1].pk}"),

@@ -137,7 +137,8 @@ def test_of_queues_that_were_not_looked_at_nothing_is_said_to_be_none(
     monkeypatch.setattr(standing, "QUEUES_MOST", 2)
     make_worker(queues=["a", "b", "c"])
     for queue in "ab":
-        make_run(queue=queue)
+        # In the time to come: its age stays what it is told as.
+        make_run(queue=queue, queued_at=timezone.now() + HOUR)
     make_run("running", queue="c")
     make_run(queue="nobody's")
     counts = {row[0]: row[1:5] for row in rows(boss, "queues")}
@@ -173,7 +174,11 @@ def test_where_others_fill_what_is_read_nothing_is_said_to_be_none(
 
 
 def test_a_worker_is_a_line(boss: Client, person: Person) -> None:
-    one = make_worker(host="mill", pid=4711, queues=["orders", "vip"], version="1.2.3", concurrency=8)
+    # In the time to come: the age of its heartbeat stays what it is told as.
+    beat = timezone.now() + HOUR
+    one = make_worker(
+        host="mill", pid=4711, queues=["orders", "vip"], version="1.2.3", concurrency=8, heartbeat_at=beat
+    )
     make_worker(host="died", heartbeat_at=timezone.now() - 20 * MINUTE)
     make_worker(host="long gone", heartbeat_at=timezone.now() - 2 * HOUR)
     make_worker(host="stopped", stopped_at=timezone.now())

@@ -63,9 +63,12 @@ def test_whoever_is_woken_by_night_sees_what_failed_before_midnight(
     boss: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is counted, named and led to is the last day."""
-    yesterday = midnight() - MINUTE
+    # Two o'clock, whenever the tests are run: what failed just before midnight is of the last day.
+    today = midnight()
+    now, yesterday = today + 2 * HOUR, today - MINUTE
+    monkeypatch.setattr("django_durable.core.clock.utcnow", lambda: now)
     before = make_old("failed", HOUR, finished_at=yesterday, workflow="shop.checkout")
-    make_run("failed", finished_at=timezone.now() - timedelta(hours=25))
+    make_run("failed", finished_at=now - 25 * HOUR)
     tally(workflow="shop.checkout", minute=yesterday, failed=3)
     assert "Nothing needs you." in look(boss), "by day"
     monkeypatch.setattr(troubles, "NIGHT_ENDS", 24)

@@ -73,7 +73,9 @@ HOUR = timedelta(hours=1)
 def make_troubles() -> dict[str, Run]:
     """One of each kind, beside as many that look like it and are fine."""
     now = timezone.now()
-    make_worker(queues=["default", "held"])
+    # So that it does not change while a test looks at it, which may take longer than who lives may be silent.
+    lasting = now + HOUR
+    make_worker(queues=["default", "held"], heartbeat_at=lasting)
     make_worker(queues=["silent"], heartbeat_at=now - HOUR)
     Hold.objects.create(kind=Hold.QUEUE, name="held", since=now)
     Hold.objects.create(kind=Hold.WORKFLOW, name="app.held", since=now)
@@ -81,8 +83,9 @@ def make_troubles() -> dict[str, Run]:
     fine += [make_run("scheduled", wake_at=now - HOUR, queue="held"), make_run("running", started_at=now - 2 * HOUR)]
     fine += [make_run("waiting", wake_at=now - HOUR, waiting_on="sleep:a", workflow="app.held")]
     make_entry(fine[-2], "just now")
+    Run.objects.filter(status="running").update(lease_expires_at=lasting)
     make_run("queued", suspect=True)
-    make_worker(queues=["silent"], is_isolated=True)
+    make_worker(queues=["silent"], is_isolated=True, heartbeat_at=lasting)
     make_entry(fine[0], "seen", kind="child", status="failed")
     return {
         "seen": make_run("failed", workflow="app.seen", parent=fine[0], parent_path="seen"),
@@ -92,7 +95,7 @@ def make_troubles() -> dict[str, Run]:
         "suspect": make_run("queued", queue="silent", suspect=True),
         "limited-suspect": make_run("queued", queue="nobody's", limit_key="k", suspect=True),
         "lapsed": make_run("running", lease_expires_at=now - HOUR),
-        "still": make_run("running", started_at=now - 2 * HOUR, queued_at=now - 2 * HOUR),
+        "still": make_run("running", started_at=now - 2 * HOUR, queued_at=now - 2 * HOUR, lease_expires_at=lasting),
         "late": make_run("scheduled", wake_at=now - HOUR),
         "asleep": make_run("waiting", wake_at=now - HOUR, waiting_on="sleep:a", queue="vip", priority=3),
         "yesterday": make_run("failed", finished_at=now - 25 * HOUR, queue="other"),

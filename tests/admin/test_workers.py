@@ -26,8 +26,12 @@ PAGE = "admin:django_durable_worker_change"
 @pytest.mark.parametrize(
     ("beats", "stopped", "state"), [(1, False, "alive"), (4, False, "silent"), (1, True, "stopped")]
 )
-def test_a_line_says_whether_it_lives(boss: Client, beats: int, stopped: bool, state: str) -> None:
-    last = timezone.now() - timedelta(seconds=beats * durable_settings().HEARTBEAT_SECONDS)
+def test_a_line_says_whether_it_lives(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, beats: int, stopped: bool, state: str
+) -> None:
+    now = timezone.now()
+    monkeypatch.setattr("django_durable.core.clock.utcnow", lambda: now)
+    last = now - timedelta(seconds=beats * durable_settings().HEARTBEAT_SECONDS)
     make_worker(
         host="mill", pid=4711, queues=["orders", "vip"], heartbeat_at=last, stopped_at=last if stopped else None
     )

@@ -47,29 +47,30 @@ def night() -> ModuleType:
 
 
 @pytest.fixture
-def _schedules(history: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def seeded(history: ModuleType, monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """The schedules are there. When they were made: what was due afterwards may have come by now."""
     monkeypatch.setattr(history, "FIRES", 6)
+    now = timezone.now()
     for schedule in history._schedules():
         for _ in range(2):
             make_run("succeeded", workflow=schedule.workflow)
     history._fires(Schedule.objects.order_by("pk"))
+    return now
 
 
-@pytest.mark.usefixtures("_schedules")
-def test_each_schedule_is_planned_as_a_worker_would_plan_it() -> None:
-    now = timezone.now()
-    assert [schedule.name for schedule in Schedule.objects.filter(late(now), enabled=True)] == ["hourly 3"]
+def test_each_schedule_is_planned_as_a_worker_would_plan_it(seeded: datetime) -> None:
+    assert [schedule.name for schedule in Schedule.objects.filter(late(seeded), enabled=True)] == ["hourly 3"]
     [broken] = Schedule.objects.exclude(problem="")
     assert broken.problem == "InvalidSchedule: Schedule '39 * * * *': unknown time zone 'Mars/Olympus'"
-    assert set(needing_somebody(now)) == {broken, Schedule.objects.get(name="hourly 3")}
+    assert set(needing_somebody(seeded)) == {broken, Schedule.objects.get(name="hourly 3")}
     for schedule in Schedule.objects.filter(problem=""):
         cron = Cron(schedule.expression, schedule.timezone)
         planned = cron.next(1, after=schedule.last_scheduled_for)[0] if schedule.enabled else None
         assert schedule.next_fire_at == planned, schedule
-        assert schedule.name == "hourly 3" or not schedule.enabled or planned > now
+        assert schedule.name == "hourly 3" or not schedule.enabled or planned > seeded
 
 
-@pytest.mark.usefixtures("_schedules")
+@pytest.mark.usefixtures("seeded")
 def test_a_schedule_has_fired_when_it_was_due_and_its_runs_are_its_own(history: ModuleType) -> None:
     assert Fire.objects.count() == 6 * (history.SCHEDULES - 1)
     assert set(Fire.objects.values_list("outcome", flat=True)) <= set(OUTCOMES)
@@ -113,8 +114,9 @@ def test_an_attempt_that_failed_took_what_passed_on_the_clock_that_was_moved() -
     run = Run.objects.get(pk=templates.over(workflows.CHECKOUTS, number=1))
     templates._tidy()
     first, second = run.log.filter(attempt__isnull=False).order_by("number").values_list("seconds", flat=True)
-    # It took 0.8 seconds, and a run's beginning and its lines are told by clocks that are milliseconds apart.
-    assert 0.7 <= first < 2 and 0.7 <= second < 2
+    # It took 0.8 seconds, and a run's beginning and its lines are told by clocks that are milliseconds apart. What the
+    # work itself takes comes on top; the wait of half a minute between the two does not.
+    assert 0.7 <= first < 20 and 0.7 <= second < 20
     [charge] = run.journal.filter(path="charge")
     assert charge.started_at < charge.finished_at - timedelta(seconds=2.4)
 
@@ -149,7 +151,7 @@ def test_what_is_ready_beside_workers_that_have_room_has_only_come_but_for_what_
     assert all(hold.since < timezone.now() - 12 * MINUTE for hold in Hold.objects.all())
 
 
-@pytest.mark.usefixtures("_schedules")
+@pytest.mark.usefixtures("seeded")
 def test_while_pictures_are_taken_no_schedule_comes_to_be_late(night: ModuleType) -> None:
     now = timezone.now()
     [late_one] = Schedule.objects.filter(late(now), enabled=True)

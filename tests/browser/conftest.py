@@ -9,12 +9,13 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.looks import THEMES, Look, starting
 from tests.browser.watching import watch
 
 PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
 DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 
 Open = Callable[..., Page]

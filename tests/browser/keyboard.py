@@ -27,6 +27,8 @@ class Keyboard:
     def go_to(self, wanted: Locator, key: str = "Tab") -> None:
         """Press ``key`` until it has the focus. Raises AssertionError where it never does, or where one does not see
         on the way what has."""
+        # Without its stylesheets a page shows other rings.
+        self.page.wait_for_load_state()
         for _ in range(STOPS):
             self._go(key)
             if has_focus(wanted):

@@ -162,6 +162,7 @@ def refusals(page: Page) -> Iterator[str]:
     page.get_by_label("Payload").fill("{not JSON")
     page.locator("[type=submit].default").click()
     page.get_by_text("This is not JSON").wait_for()
+    page.wait_for_load_state()
     yield "an event, refused for a field"
 
     page.goto(reverse("admin:django_durable_schedule_change", args=[Schedule.objects.get(name="nightly").pk]))
@@ -170,9 +171,11 @@ def refusals(page: Page) -> Iterator[str]:
     page.get_by_label("Until:").fill("2024-01-01T00:00")
     page.get_by_role("button", name="Count the runs").click()
     page.get_by_text("The window ends before it begins.").wait_for()
+    page.wait_for_load_state()
     yield "a window, refused as a whole"
 
     _choose(page, reverse("admin:django_durable_run_changelist"), "cancel_selected", "1", 1)
     page.get_by_role("button", name="Yes, do it").click()
     page.get_by_role("button", name="Go on").wait_for()
+    page.wait_for_load_state()
     yield "a cancel, cut off"

@@ -71,6 +71,8 @@ BARS = """
 
 def drawn(rows: Locator) -> list[str]:
     """What the rows are called that have a bar which one sees: a pixel of it at least."""
+    # A click waits for the page and not for its stylesheets, without which bars have no height.
+    rows.page.wait_for_load_state()
     return [label for label, is_seen in rows.evaluate_all(BARS) if is_seen]
 
 
@@ -85,6 +87,7 @@ def test_a_short_step_beside_a_long_one_is_looked_at_closely(page: Page) -> None
     assert rows.filter(has_text="pay").evaluate(SHARE) < 2 * BAR_LEAST / 100
     rows.get_by_role("link", name="pay").click()
     expect(rows).to_have_count(1)
+    page.wait_for_load_state()
     assert rows.evaluate(SHARE) > 0.99
     page.get_by_role("link", name="Its neighbours").click()
     expect(rows).to_have_count(2)

@@ -82,6 +82,8 @@ def judge(
     faint, wide = {}, {}
     with visited(browser, site, complaints, **options) as page:
         for name in way(page):
+            # A click waits for the page and not for its stylesheets.
+            page.wait_for_load_state()
             found = contrasts(page)
             assert found or name == HISTORY, name
             if unreadable := faint_of(found):

@@ -107,7 +107,7 @@ def heard_of(pid: int, seconds: float, *, stopped: bool = False) -> None:
 @pytest.mark.django_db
 def test_a_worker_that_is_there_and_silent_is_found() -> None:
     heard_of(PID, JUST_NOW)
-    heard_of(OTHER_PID, HEARTBEAT)
+    heard_of(OTHER_PID, JUST_NOW)
     assert list(silent({0: [PID], 1: [OTHER_PID]})) == []
     Worker.objects.filter(pid=OTHER_PID).update(heartbeat_at=Now() - timedelta(seconds=2 * HEARTBEAT + 0.1))
     [text] = silent({0: [PID], 1: [OTHER_PID]})

@@ -48,7 +48,8 @@ def redis() -> Any:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    worker = Worker(durable={"REAP_SECONDS": 1})
+    # The usual lease of two seconds lapses by itself on a busy machine.
+    worker = Worker(durable={"LEASE_SECONDS": 60, "REAP_SECONDS": 1})
     worker.wait_for_start()
     yield worker
     assert worker.starts == 1

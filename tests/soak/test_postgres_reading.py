@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -66,11 +67,16 @@ def test_only_the_engines_own_tables_are_read_and_all_of_them() -> None:
 
 
 def test_sessions_are_counted() -> None:
-    before = read_sessions()[Measure(Kind.CONNECTIONS, "postgres")]
-    another = connection.copy()
-    another.connect()
-    assert read_sessions()[Measure(Kind.CONNECTIONS, "postgres")] == before + 1
-    another.close()
+    sessions = Measure(Kind.CONNECTIONS, "postgres")
+
+    def is_one_more() -> bool:
+        before = read_sessions()[sessions]
+        with closing(connection.copy()) as another:
+            another.connect()
+            return read_sessions()[sessions] == before + 1
+
+    # One that was closed before ends when the server comes to it, perhaps in between.
+    wait_until(is_one_more, message="a session to be counted")
 
 
 def test_a_snapshot_is_as_old_as_transactions_have_come_since() -> None:
@@ -93,7 +99,8 @@ def test_the_worker_that_is_silent_longest_is_read() -> None:
     for seconds in (2, 20):
         make_worker(heartbeat_at=timezone.now() - timedelta(seconds=seconds))
     make_worker(heartbeat_at=timezone.now() - timedelta(seconds=200), stopped_at=timezone.now())
-    assert read_workers()[silence] == pytest.approx(20, abs=1)
+    # Neither the one that was heard of after it, nor the one that has stopped.
+    assert 20 <= read_workers()[silence] < 200
 
 
 def test_ids_in_lists_are_counted(redis_server: RedisServer) -> None:
