@@ -24,11 +24,11 @@ class SmallDisk:
         return now.f_bavail * now.f_frsize
 
     def fill(self, leaving: int = 0) -> None:
-        with self._ballast.open("ab") as file:
+        # Without a buffer: what there is no room for would be written once more when it closes.
+        with self._ballast.open("ab", buffering=0) as file:
             try:
                 while (piece := min(self.room - leaving, 1 << 20)) > 0:
                     file.write(b"\0" * piece)
-                    file.flush()
             except OSError:
                 # Somebody else was faster with the last of it.
                 assert self.room <= leaving

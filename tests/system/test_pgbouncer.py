@@ -19,13 +19,14 @@ from django.utils import timezone
 from django_durable.client.handle import RunHandle
 from django_durable.conf import durable_settings
 from django_durable.models import Event, Fire, JournalEntry, Run, Schedule
-from tests.acceptance.traces import executions, traces, wait_for_success
+from tests.acceptance.traces import executions, new_gate, open_gate, traces, wait_for_success, wait_for_trace
 from tests.app import branching, enumerated, faults, limits, workflows
 from tests.app.models import Counter
 from tests.invariants import violated
-from tests.processes import Worker, wait_until
+from tests.processes import LASTING, Worker, wait_until
 from tests.servers import PostgresServer
 from tests.system.pgbouncer import PORT, PgBouncer
+from tests.system.workflows import filling, filling_async
 from tests.system.working import failed, repeated, start_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +58,7 @@ def worker_behind(bouncer: PgBouncer, *arguments: str, **more: Any) -> Worker:
 def sessions(server: PostgresServer) -> int:
     """How many the server has of the test database, asked past the pooler."""
     with psycopg.connect(server.url, autocommit=True) as direct:
-        ask = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+        ask = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend'"
         [count] = direct.execute(ask, [connection.settings_dict["NAME"]]).fetchone() or [0]
     return int(count)
 
@@ -88,7 +89,7 @@ def what_the_sessions_keep(bouncer: PgBouncer) -> set[tuple[Any, ...]]:
 
 def test_every_kind_of_work_goes_through(bouncer: PgBouncer, postgres_server: PostgresServer) -> None:
     assert durable_settings().PREPARED_STATEMENTS is False
-    workers = [worker_behind(bouncer, "--concurrency", "16") for _ in range(2)]
+    workers = [worker_behind(bouncer, "--concurrency", "16", durable=LASTING) for _ in range(2)]
     plain = [faults.plodding.enqueue(5, 0.01) for _ in range(20)]
     loops = [faults.plodding_async.enqueue(5, 0.01) for _ in range(20)]
     atomic = [faults.counting.enqueue(f"counter {number}") for number in range(20)]
@@ -191,19 +192,27 @@ def overlaps(run_ids: list[UUID]) -> list[Any]:
 
 
 def test_workers_outlive_a_pooler_that_is_killed(bouncer: PgBouncer) -> None:
-    worker = worker_behind(bouncer, durable={"LEASE_SECONDS": 10})
+    gate = new_gate()
+    worker = worker_behind(bouncer, "--concurrency", "30", durable=LASTING)
+    # Some commit all the time. These do when it is dead, however long it takes to kill it.
+    standing = [filling.enqueue(4, 100, gate), filling_async.enqueue(4, 100, gate)]
     runs = [
         *(faults.plodding.enqueue(20, 0.05) for _ in range(10)),
         *(faults.plodding_async.enqueue(20, 0.05) for _ in range(10)),
     ]
+    for run in standing:
+        wait_for_trace(run.id, "gate")
     wait_until(lambda: JournalEntry.objects.count() > 40, message="the runs to be on their way")
     children = worker.children()
     bouncer.kill()
+    open_gate(gate)
     worker.wait_for_log("the database refused a commit")
     bouncer.start()
     connection.close()
-    wait_for_success(*(run.id for run in runs))
+    every = [run.id for run in (*runs, *standing)]
+    wait_for_success(*every)
     assert worker.children() == children
     assert [run.result() for run in runs] == [[2 * turn for turn in range(20)]] * 20
-    assert repeated(*(run.id for run in runs)) == {}
+    assert [run.result() for run in standing] == [4, 4]
+    assert repeated(*every) == {}
     assert failed() == [] and violated() == []

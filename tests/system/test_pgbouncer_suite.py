@@ -15,15 +15,16 @@ from tests.system.pgbouncer import PgBouncer
 
 PARTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "runs of every kind": (
-        100,
+        8,
         (
             "tests/acceptance/test_work.py",
             "tests/acceptance/test_fan_out.py",
             "tests/acceptance/test_branches.py",
-            "tests/executor/test_atomic.py",
-            "tests/executor/test_branches.py",
-            "tests/schedules/test_firing.py",
         ),
+    ),
+    "transactions of every kind": (
+        90,
+        ("tests/executor/test_atomic.py", "tests/executor/test_branches.py", "tests/schedules/test_firing.py"),
     ),
     "events": (6, ("tests/acceptance/test_events.py",)),
     "limits and pauses": (6, ("tests/acceptance/test_limits.py", "tests/acceptance/test_pause.py")),
@@ -34,8 +35,8 @@ transactions are the code's; branches, each with a session of its own; schedules
 and pauses, of which processes have to hear from one another. Workers that are killed with a session that they have
 borrowed."""
 SIZE = 20
-SECONDS = 110.0
-"""For a part: less than the time for which pytest lets a test hang."""
+SECONDS = 80.0
+"""For a part: with the start of its servers and their end, less than the time for which pytest lets a test hang."""
 
 
 @pytest.mark.parametrize("part", PARTS)

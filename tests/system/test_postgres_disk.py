@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection
 
-from django_durable.models import Event, JournalEntry, Run
-from tests.acceptance.traces import wait_for_success
+from django_durable.models import Event, Run
+from tests.acceptance.traces import new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults
 from tests.invariants import violated
-from tests.processes import PATIENCE, wait_until
+from tests.processes import LASTING, PATIENCE
 from tests.servers import PostgresServer
 from tests.system.mounting import SmallDisk, small_disk
 from tests.system.workflows import filling, filling_async
@@ -49,12 +49,16 @@ def execute(server: PostgresServer, name: str, *statements: str) -> None:
 
 
 def test_a_full_disk_costs_time_and_nothing_else(disk: SmallDisk) -> None:
-    worker = start_worker("--concurrency", "8")
+    gate, each = new_gate(), range(6)
+    # A place for each run. And a lease that holds as long as nobody can renew it.
+    worker = start_worker("--concurrency", "12", durable=LASTING)
     waiting = faults.knocked.enqueue(1)
-    runs = [*(filling.enqueue(STEPS, SIZE) for _ in range(6)), *(filling_async.enqueue(STEPS, SIZE) for _ in range(6))]
-    wait_until(lambda: JournalEntry.objects.count() > 24, message="the runs to be on their way")
+    runs = [filling.enqueue(STEPS, SIZE, gate) for _ in each] + [filling_async.enqueue(STEPS, SIZE, gate) for _ in each]
+    for run in runs:
+        wait_for_trace(run.id, "gate")
     children = worker.children()
     disk.fill()
+    open_gate(gate)
     worker.wait_for_log("the database refused a commit")
     assert "No space left on device" in worker.log
     with pytest.raises(OperationalError, match="No space left on device"):

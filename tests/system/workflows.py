@@ -19,15 +19,24 @@ def bulky(number: int, size: int) -> str:
 
 
 @durable_workflow(name="system.filling", step_retry=ONCE, retry=ONCE)
-def filling(ctx: Context, steps: int, size: int) -> int:
-    """Journals ``size`` bytes in each of its steps; how many came back whole."""
-    values = [ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(steps)]
-    return sum(value.startswith(f"{turn}:") and len(value) > size // 2 for turn, value in enumerate(values))
+def filling(ctx: Context, steps: int, size: int, gate: str) -> int:
+    """Journals ``size`` bytes in each of its steps; how many came back whole. Waits at the gate after two of them: what
+    is missing when it opens is missed by every run."""
+    values = [ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(2)]
+    ctx.step("gate", traced, 1, gate)
+    values += [ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(2, steps)]
+    return whole(values, size)
 
 
 @durable_workflow(name="system.filling_async", step_retry=ONCE, retry=ONCE)
-async def filling_async(ctx: AsyncContext, steps: int, size: int) -> int:
-    values = [await ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(steps)]
+async def filling_async(ctx: AsyncContext, steps: int, size: int, gate: str) -> int:
+    values = [await ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(2)]
+    await ctx.step("gate", traced, 1, gate)
+    values += [await ctx.step("bulky", bulky, turn, size, key=turn) for turn in range(2, steps)]
+    return whole(values, size)
+
+
+def whole(values: list[str], size: int) -> int:
     return sum(value.startswith(f"{turn}:") and len(value) > size // 2 for turn, value in enumerate(values))
 
 
