@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from django_durable.models import JournalEntry, Run
+from tests.acceptance.traces import let_leases_lapse
 from tests.app import branching
 from tests.processes import PATIENCE, Worker, wait_until
 
@@ -59,6 +60,7 @@ def test_a_killed_process_loses_no_branch_and_repeats_no_finished_step(tmp_path:
     run = branching.holding_both.enqueue(str(tmp_path))
     wait_until(lambda: all((tmp_path / f"{name}.began").exists() for name in "ab"), message="both branches")
     process.kill()
+    let_leases_lapse()
     (tmp_path / "go").touch()
     Worker()
     assert run.result(timeout=PATIENCE) == {"a": "a", "b": "b"}

@@ -20,7 +20,8 @@ OLD_CODE = {"DURABLE_TEST_OLD_CODE": "1"}
 @pytest.mark.behaviour("RUN-11c")
 def test_an_unknown_workflow_is_blocked_and_taken_up_by_code_that_knows_it() -> None:
     run = faults.newcomer.enqueue()
-    old = Worker(env=OLD_CODE)
+    # Each looks once a lease for what nobody knows, and for what it knows again.
+    old = Worker(env=OLD_CODE, durable=FAST)
     old.wait_for_start()
     wait_until(lambda: run.refresh().status == "blocked", message="the run to be blocked")
     # Two leases after it was queued: whoever deploys the web first has that long to deploy a worker.

@@ -66,7 +66,6 @@ def test_sigterm_leaves_no_lease() -> None:
     assert worker.wait() == 0
 
     assert {as_left(run) for run in (held, *busy, untouched)} == {UNHARMED}
-    assert untouched.run.claims == 0
     assert "second" in [step.path for step in held.steps()]
     assert no_worker_is_left()
 
@@ -99,7 +98,7 @@ def test_a_second_signal_ends_at_once() -> None:
     worker.signal(signal.SIGINT)
     # The gate stays shut.
     assert worker.wait() == 128 + signal.SIGINT
-    assert not is_alive(child)
+    wait_until(lambda: not is_alive(child), message="its child to be gone")
 
 
 def test_children_drain_when_their_supervisor_is_killed() -> None:

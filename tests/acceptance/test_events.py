@@ -15,14 +15,17 @@ from django.db import connection, connections
 from django_durable import get_run
 from django_durable.client.events import EventHandle
 from django_durable.models import Event, Run
-from tests.acceptance.traces import wait_for_success
+from tests.acceptance.traces import freeze_between_writes, let_leases_lapse, wait_for_success
 from tests.app import faults
 from tests.app.events import collecting, collecting_async, hearing, replaying
-from tests.processes import PATIENCE, Worker, wait_until
+from tests.processes import FAST, PATIENCE, Worker, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 RUNS, TIMES, SENDERS = 200, 2, 8
+FEW_SWEEPS = {"REAP_SECONDS": 40}
+"""It is the wakes themselves that must not get lost: a run that still waits is found after two of these, longer than
+anybody waits here. After one of them a worker finds who is awake, and was held by a sender each time that it came."""
 
 
 def send_at_random_moments(run_ids: Sequence[UUID], seed: int) -> None:
@@ -58,8 +61,7 @@ def check_all_were_heard(run_ids: Sequence[UUID]) -> None:
 @pytest.mark.behaviour("WAIT-02j")
 @pytest.mark.contract
 def test_events_around_every_suspension_are_taken_once() -> None:
-    # Sweeps are far apart: it is the wakes themselves that must not get lost.
-    worker = Worker("--processes", "2", durable={"REAP_SECONDS": 120})
+    worker = Worker("--processes", "2", durable=FEW_SWEEPS)
     runs = RUNS if connection.vendor == "postgresql" else RUNS // 4
     ids = [handle.id for handle in faults.knocked.enqueue_many([{"times": TIMES}] * runs)]
     wait_until(Run.objects.filter(status="waiting").exists, message="the first run to wait")
@@ -71,13 +73,13 @@ def test_events_around_every_suspension_are_taken_once() -> None:
 
 @pytest.mark.behaviour("WAIT-02j")
 def test_events_are_taken_once_with_a_worker_that_freezes() -> None:
-    workers = [Worker(), Worker()]
+    workers = [Worker(durable=FAST), Worker(durable=FAST)]
     for worker in workers:
         worker.wait_for_start()
     ids = [handle.id for handle in faults.knocked.enqueue_many([{"times": TIMES}] * RUNS)]
     with knock(ids):
         wait_until(lambda: Event.objects.count() > RUNS // 2, message="a quarter of the events")
-        workers[0].freeze()
+        freeze_between_writes(workers[0])
         wait_until(lambda: Event.objects.count() > 2 * RUNS - RUNS // 2, message="three quarters of the events")
     lapsed = Run.objects.filter(status="running", suspect=False)
     wait_until(lambda: not lapsed.exists(), message="the frozen worker's runs to be taken away")
@@ -125,7 +127,7 @@ def check_all_were_answered(run_ids: Sequence[UUID], sent: Sent) -> None:
 @pytest.mark.behaviour("WAIT-02d", "WAIT-02e", "WAIT-02j", "WAIT-02k")
 @pytest.mark.contract
 def test_several_at_a_time_are_taken_once_in_order_and_answered() -> None:
-    workers = [Worker(durable={"REAP_SECONDS": 120}) for _ in range(2)]
+    workers = [Worker(durable=FEW_SWEEPS) for _ in range(2)]
     ids = started(60 if connection.vendor == "postgresql" else 20)
     with ThreadPoolExecutor(4) as senders:
         conversations = [senders.submit(send_in_turn, ids[number::4], number) for number in range(4)]
@@ -135,7 +137,7 @@ def test_several_at_a_time_are_taken_once_in_order_and_answered() -> None:
 
 @pytest.mark.behaviour("WAIT-02j", "WAIT-02m")
 def test_several_at_a_time_are_taken_once_in_order_when_a_worker_is_killed() -> None:
-    workers = [Worker(), Worker()]
+    workers = [Worker(durable=FAST), Worker(durable=FAST)]
     for worker in workers:
         worker.wait_for_start()
     ids = started(60)
@@ -168,6 +170,7 @@ def test_before_during_execution_while_suspended_and_during_a_replay(tmp_path: P
     if is_killed:
         for worker in workers:
             worker.kill()
+        let_leases_lapse()
     hold.unlink()
     if is_killed:
         Worker()

@@ -7,14 +7,15 @@ from django.core.management import call_command
 
 from django_durable.core.journal.states import Status
 from django_durable.models import JournalEntry, Run
+from tests.acceptance.traces import let_leases_lapse, new_gate, open_gate
 from tests.app import fanning
 from tests.processes import Worker, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
 
-def ended() -> int:
-    return Run.objects.filter(workflow=fanning.part.name, status=Status.SUCCEEDED).count()
+def ended(part: str = fanning.part.name) -> int:
+    return Run.objects.filter(workflow=part, status=Status.SUCCEEDED).count()
 
 
 def test_two_workers_with_a_slot_each_bring_six_hundred_children_to_their_end_and_wake_the_parent_once() -> None:
@@ -31,10 +32,14 @@ def test_two_workers_with_a_slot_each_bring_six_hundred_children_to_their_end_an
 
 def test_a_worker_that_is_killed_among_them_costs_no_child_and_no_wake() -> None:
     doomed = Worker("--concurrency", "4")
-    run = fanning.whole.enqueue(300)
-    wait_until(lambda: ended() >= 30, message="some of the children are over")
+    gate = new_gate()
+    run = fanning.gated_whole.enqueue(300, 100, gate)
+    wait_until(lambda: run.refresh().status == "waiting", message="all of the children to be started")
+    wait_until(lambda: ended(fanning.gated_part.name) >= 30, message="some of the children are over")
     doomed.kill()
-    assert ended() < 300
+    assert ended(fanning.gated_part.name) <= 100
+    let_leases_lapse()
+    open_gate(gate)
     Worker("--concurrency", "4")
     assert run.result(timeout=90) == [2 * number for number in range(300)]
     # What the dead process had under way is done again, and the parent is none of that.

@@ -9,8 +9,10 @@ import pytest
 
 import django_durable
 from django_durable.core.journal.states import Status
-from django_durable.models import Hold, Run
+from django_durable.models import Run
 from django_durable.models import Worker as Process
+from django_durable.store.database import Database
+from django_durable.store.scheduling import database_now
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults, workflows
 from tests.processes import Worker, wait_until
@@ -53,7 +55,7 @@ def test_a_worker_at_work_hears_of_a_hold_and_finishes_what_it_has() -> None:
     django_durable.hold_queue("default", reason="the disk is full")
 
     # What the first heartbeat after it tells is heeded once its answer has come: before the second one is sent.
-    since = Hold.objects.get().since
+    since = database_now(Database())
     for number in ("first", "second"):
         beats = Process.objects.filter(heartbeat_at__gt=since)
         wait_until(beats.exists, message=f"the {number} heartbeat")

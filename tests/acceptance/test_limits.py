@@ -11,7 +11,7 @@ from django_durable.models import Run
 from tests.acceptance.test_sigkill import recovery_seconds
 from tests.acceptance.traces import new_gate, open_gate, traces, wait_for_success, wait_for_trace
 from tests.app import limits
-from tests.processes import Worker, wait_until
+from tests.processes import FAST, Worker, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 
@@ -51,7 +51,7 @@ def test_the_backlog_of_one_key_starves_no_other() -> None:
 def test_the_slot_of_a_killed_worker_is_free_once_its_lease_is_taken_away(backend: str) -> None:
     gate = new_gate()
     held = limits.one_a_tenant.enqueue("a", gate=gate)
-    victim = Worker()
+    victim = Worker(durable=FAST)
     wait_for_trace(held.id, "work")
     waiting = limits.one_a_tenant.enqueue("a")
     heir = Worker()

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_step_of_three_leases_stays_with_its_worker() -> None:
     gate = new_gate()
     run = faults.held_inside.enqueue(gate)
-    Worker()
+    Worker(durable=FAST)
     wait_for_trace(run.id, "second")
-    other = Worker()
+    other = Worker(durable=FAST)
     other.wait_for_start()
     claimed = run.refresh().run
 

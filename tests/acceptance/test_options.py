@@ -29,7 +29,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.mark.behaviour("RUN-16b")
 def test_max_runs_ends_the_worker_with_runs_left() -> None:
-    runs = [faults.plodding.enqueue(1, 0.3) for _ in range(12)]
+    # More than two that are soon over: it takes a moment to see that they are.
+    runs = faults.plodding.enqueue_many([{"steps": 1, "seconds": 0.3}] * 200)
     worker = Worker("--max-runs", "2", "--concurrency", "2")
     assert worker.wait() == 0
     ended = Run.objects.filter(status="succeeded").count()
@@ -39,14 +40,12 @@ def test_max_runs_ends_the_worker_with_runs_left() -> None:
 
 def test_max_seconds_ends_the_worker() -> None:
     run = faults.plodding.enqueue(10_000, 0.02)
-    worker = Worker("--max-seconds", "2")
-    worker.wait_for_start()
-    began = time.monotonic()
-    assert worker.wait() == 0
-    # Its steps take minutes, and nothing else ends it.
-    assert 1 < time.monotonic() - began < 30
+    # Its steps take longer than anybody waits here, and nothing else ends it.
+    assert Worker("--max-seconds", "4").wait() == 0
+    row = WorkerRow.objects.get()
+    assert row.stopped_at - row.started_at > timedelta(seconds=3)
     assert run.refresh().status == "queued"
-    assert len(traces(run.id)) > 5
+    assert traces(run.id)
 
 
 def test_burst_ends_with_two_processes_and_does_what_the_work_itself_makes_due() -> None:

@@ -17,7 +17,7 @@ from tests.acceptance.traces import (
     wait_for_trace,
 )
 from tests.app import faults
-from tests.processes import Worker, wait_until
+from tests.processes import FAST, Worker, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_paused_run_rests_whatever_dies_and_goes_on_where_it_was(backend: str) -> None:
     gate, other_gate = new_gate(), new_gate()
     run = faults.held_inside.enqueue(gate)
-    worker = Worker()
+    worker = Worker(durable=FAST)
     wait_for_trace(run.id, "second")
     run.pause("the disk is full", actor="ada")
     assert get_run(run.id).status == Status.RUNNING, "the step in flight may end"

@@ -14,12 +14,14 @@ from django_durable.client.handle import RunHandle
 from django_durable.models import JournalEntry, Run
 from tests.acceptance.traces import executions, new_gate, open_gate, wait_for_success, wait_for_trace
 from tests.app import faults
-from tests.processes import PATIENCE, Worker, wait_until
+from tests.processes import FAST, PATIENCE, Worker, wait_until
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 RUNS, STEPS = 100, 20
+HELD = 10
+"""So many more are inside of a step when it happens, however fast the others are."""
 
 
 def restart(server: PostgresServer) -> None:
@@ -40,27 +42,33 @@ def cut_connections(server: PostgresServer) -> None:
 def test_runs_outlive_their_database_connections(
     strike: Callable[[PostgresServer], None], postgres_server: PostgresServer
 ) -> None:
-    worker = Worker("--processes", "2", durable={"LEASE_SECONDS": 6})
+    # What was claimed as the connections broke comes back with its lease, and an outage is to be shorter than that.
+    worker = Worker("--processes", "2", durable={"LEASE_SECONDS": 20})
     wait_until(lambda: worker.starts == 2, message="two processes")
-    half = RUNS // 2
+    half, gate = RUNS // 2, new_gate()
+    held = faults.held_inside.enqueue_many([{"gate": gate}] * HELD)
     handles: list[RunHandle[list[int]]] = faults.plodding.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)
     handles += faults.plodding_async.enqueue_many([{"steps": STEPS, "seconds": 0.02}] * half)
+    for run in held:
+        wait_for_trace(run.id, "second")
     wait_until(lambda: JournalEntry.objects.count() > RUNS, message="the runs to be on their way")
     children = worker.children()
 
     strike(postgres_server)
-    assert Run.objects.live().count() > RUNS // 4
+    assert Run.objects.live().count() >= HELD
+    open_gate(gate)
 
-    wait_for_success(*(handle.id for handle in handles))
+    wait_for_success(*(handle.id for handle in (*held, *handles)))
     assert worker.children() == children
+    assert [run.result() for run in held] == [[2, 4, 6]] * HELD
     for handle in handles:
         assert [step.value for step in handle.steps()] == [2 * turn for turn in range(STEPS)]
         assert handle.result() == [2 * turn for turn in range(STEPS)]
     # A commit whose answer got lost is sent again, the step is not: bodies run twice only after a second claim.
     undisturbed = Run.objects.filter(claims=1)
     assert undisturbed.count() > RUNS // 2
-    for run in undisturbed:
-        assert set(executions(run.pk).values()) == {1}
+    for row in undisturbed:
+        assert set(executions(row.pk).values()) == {1}
     assert worker.stop() == 0
     assert not Run.objects.filter(status="running").exists()
 
@@ -98,9 +106,9 @@ def test_an_open_transaction_on_one_run_holds_up_no_other() -> None:
     with held_by_a_web_request(held.id):
         open_gate(gate)
         wait_for_trace(held.id, "second", "end")
-        others = [faults.plodding.enqueue(20, 0) for _ in range(20)]
-        others += [faults.plodding_async.enqueue(20, 0) for _ in range(20)]
-        wait_for_success(*(run.id for run in others), timeout=25)
+        others = [faults.plodding.enqueue(60, 0) for _ in range(20)]
+        others += [faults.plodding_async.enqueue(60, 0) for _ in range(20)]
+        wait_for_success(*(run.id for run in others))
         assert [step.path for step in held.steps()] == ["first"]
     wait_for_success(held.id)
     assert executions(held.id) == {"first": 1, "second": 1, "third": 1}
@@ -108,7 +116,7 @@ def test_an_open_transaction_on_one_run_holds_up_no_other() -> None:
 
 
 def test_a_row_held_past_the_lease_costs_another_claim_and_nothing_else() -> None:
-    Worker()
+    worker = Worker("--verbosity", "2", durable=FAST)
     gate = new_gate()
     held = faults.held_inside.enqueue(gate)
     wait_for_trace(held.id, "second")
@@ -116,6 +124,8 @@ def test_a_row_held_past_the_lease_costs_another_claim_and_nothing_else() -> Non
         open_gate(gate)
         lapsed = "SELECT lease_expires_at < statement_timestamp() FROM django_durable_run"
         wait_until(lambda: _value(lapsed), message="the lease to lapse")
+        # Who lets go of the row before would leave a heartbeat the time to renew it.
+        worker.wait_for_log(f"ended run={held.id} workflow=app.held_inside as=Lost")
     wait_for_success(held.id)
     assert executions(held.id) == {"first": 1, "second": 2, "third": 1}
     run = held.refresh().run

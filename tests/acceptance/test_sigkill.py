@@ -12,6 +12,7 @@ from django_durable.models import Run
 from django_durable.models import Worker as WorkerRow
 from tests.acceptance.traces import (
     executions,
+    freeze_between_writes,
     kill_in_step,
     new_gate,
     open_gate,
@@ -42,10 +43,10 @@ def recovery_seconds(backend: str, start: float) -> float:
 def test_a_killed_workers_runs_go_on_elsewhere(backend: str) -> None:
     gate = new_gate()
     inside, between = faults.held_inside.enqueue(gate), faults.held_between.enqueue(gate)
-    victim = Worker()
+    victim = Worker(durable=FAST)
     wait_for_trace(inside.id, "second")
     wait_for_entry(between.id, "first")
-    heir = Worker()
+    heir = Worker(durable=FAST)
     start = heir.wait_for_start()
 
     victim.kill()
@@ -95,14 +96,14 @@ def test_who_stands_by_has_nothing_until_it_is_called_and_then_takes_up_what_the
 @pytest.mark.behaviour("RUN-06b")
 @pytest.mark.contract
 def test_a_thawed_worker_writes_nothing_and_works_on() -> None:
-    frozen = Worker("--queues", "default,mine", "--verbosity", "2")
+    frozen = Worker("--queues", "default,mine", "--verbosity", "2", durable=FAST)
     gate = new_gate()
     run = faults.held_inside.enqueue(gate)
     child = wait_for_trace(run.id, "second").pid
-    heir = Worker()
+    heir = Worker(durable=FAST)
     heir.wait_for_start()
 
-    frozen.freeze()
+    freeze_between_writes(frozen)
     wait_for_trace(run.id, "second", count=2)
     open_gate(gate)
     wait_for_success(run.id)

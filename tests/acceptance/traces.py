@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from django_durable.models import JournalEntry, Payload, Run
+import psutil
+from django.db import OperationalError, connection
+
+from django_durable.models import JournalEntry, Payload, Run, Worker
 from tests.app import faults
 from tests.app.faults import gate_file, trace_file
-from tests.processes import PATIENCE, wait_until
+from tests.processes import PATIENCE, Command, wait_until
+from tests.store.rows import PAST, at
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,9 @@ class Trace:
 
 
 def traces(run_id: UUID, path: str | None = None, moment: str = "begin") -> list[Trace]:
-    lines = trace_file().read_text().splitlines() if trace_file().exists() else []
-    found = [Trace(**json.loads(line)) for line in lines if str(run_id) in line]
+    lines = trace_file().read_text().splitlines(keepends=True) if trace_file().exists() else []
+    # The last line may be read while it is written.
+    found = [Trace(**json.loads(line)) for line in lines if str(run_id) in line and line.endswith("\n")]
     return [one for one in found if one.moment == moment and path in (None, one.path)]
 
 
@@ -65,6 +70,43 @@ def stored(run_id: UUID) -> list[Any]:
         *JournalEntry.objects.filter(run_id=run_id).order_by("seq").values(),
         *Payload.objects.filter(run_id=run_id).order_by("kind").values(),
     ]
+
+
+def let_leases_lapse() -> None:
+    """As if time had passed since everybody died: the leases are over, and of nobody has been heard since."""
+    Run.objects.filter(status="running").update(lease_expires_at=at(PAST))
+    Worker.objects.update(heartbeat_at=at(PAST))
+
+
+def freeze_between_writes(worker: Command) -> None:
+    """On SQLite who is frozen in a transaction would keep the one write lock, and nobody else could go on."""
+    while True:
+        worker.freeze()
+        wait_until(lambda: all(map(is_stopped, [worker.pid, *worker.children()])), message="all of it to stand still")
+        if connection.vendor != "sqlite" or may_write():
+            return
+        worker.thaw()
+
+
+def is_stopped(pid: int) -> bool:
+    return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+
+
+def may_write() -> bool:
+    """Whether nobody keeps SQLite's write lock for half a second."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        [usual] = cursor.fetchone()
+        cursor.execute("PRAGMA busy_timeout = 500")
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+        except OperationalError:
+            return False
+        else:
+            cursor.execute("ROLLBACK")
+            return True
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout = {usual}")
 
 
 def kill_in_step() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.processes import Worker
+from tests.processes import FAST, Worker
 
 CONCURRENCY = 8
 """Twice what is needed on average. Whatever a process works on is under suspicion when it dies."""
@@ -40,7 +40,8 @@ class Fleet:
     def _start(self, place: int) -> Worker:
         arguments = ("--queues", f"default,{queue_of(place)}", "--concurrency", str(CONCURRENCY))
         # One of the release knows of no such option, and has none.
-        worker = Worker(*arguments, durable={"MAX_CRASHES": MAX_CRASHES}, env=self._env[place], standby=True)
+        durable = {**FAST, "MAX_CRASHES": MAX_CRASHES}
+        worker = Worker(*arguments, durable=durable, env=self._env[place], standby=True)
         if place < self._old:
             self.old_logs.append(worker.log_file)
         return worker

@@ -16,7 +16,7 @@ from django_durable.models import Run
 from django_durable.store.invariants import liveness
 from tests.acceptance.traces import new_gate, open_gate
 from tests.app import fanning, faults, limits, workflows
-from tests.processes import Worker, wait_until
+from tests.processes import FAST, Worker, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
 SECONDS = 10.0
@@ -63,7 +63,10 @@ def enqueue(number: int) -> None:
 def test_no_moment_beside_workers_is_a_violation() -> None:
     gate = new_gate()
     held = limits.one_a_tenant.enqueue("held", gate=gate)
-    workers = [Worker("--processes", "2", "--concurrency", "8"), Worker("--concurrency", "4")]
+    workers = [
+        Worker("--processes", "2", "--concurrency", "8", durable=FAST),
+        Worker("--concurrency", "4", durable=FAST),
+    ]
     for worker in workers:
         worker.wait_for_start()
     ends = time.monotonic() + SECONDS
@@ -74,7 +77,7 @@ def test_no_moment_beside_workers_is_a_violation() -> None:
         assert check()["I1"]["holds"] is True
         if number == 2:
             workers[1].kill()
-            workers.append(Worker("--concurrency", "4"))
+            workers.append(Worker("--concurrency", "4", durable=FAST))
     open_gate(gate)
 
     def are_over() -> bool:
