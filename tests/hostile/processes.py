@@ -10,11 +10,5 @@ from tests.processes import Worker
 SETTINGS = {"DJANGO_SETTINGS_MODULE": "tests.hostile.settings"}
 
 
-LEASE = 30
-"""Seconds. One of the usual two lapses by itself on a busy machine, and its run has crashed then. SQLite, which waits
-as long for a lock, complains of a longer one."""
-
-
 def hostile_worker(*arguments: str, **durable: Any) -> Worker:
-    ours = {"LEASE_SECONDS": LEASE, "MAX_PAYLOAD_BYTES": CAP, "WARN_PAYLOAD_BYTES": CAP}
-    return Worker(*arguments, durable={**ours, **durable}, env=SETTINGS)
+    return Worker(*arguments, durable={"MAX_PAYLOAD_BYTES": CAP, "WARN_PAYLOAD_BYTES": CAP, **durable}, env=SETTINGS)

@@ -48,8 +48,7 @@ def redis() -> Any:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    # The usual lease of two seconds lapses by itself on a busy machine.
-    worker = Worker(durable={"LEASE_SECONDS": 60, "REAP_SECONDS": 1})
+    worker = Worker(durable={"REAP_SECONDS": 1})
     worker.wait_for_start()
     yield worker
     assert worker.starts == 1

@@ -7,6 +7,7 @@ import pytest
 
 from django_durable.core import clock
 from django_durable.store.database import PrivateDatabase
+from tests.queues.conftest import patient  # noqa: F401  (a fixture)
 
 Connect = Callable[[], PrivateDatabase]
 

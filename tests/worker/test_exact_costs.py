@@ -20,7 +20,7 @@ from django_durable.store import database as database_module
 from django_durable.worker import process as process_module
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from tests.app import faults, workflows
-from tests.processes import PATIENCE, wait_until
+from tests.processes import wait_until
 from tests.worker.wire import Tap, Wire, tapped
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,13 +38,8 @@ Start, Go = Callable[[], Run | list[Run]], Callable[[Run], object]
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """However late Redis answers: who has given it up claims by a look at the database."""
-    if not IS_REDIS:
-        yield
-        return
-    monkeypatch.setattr("django_durable.queues.redis.PUSH_SECONDS", PATIENCE)
-    monkeypatch.setattr("django_durable.queues.redis.HANG_SECONDS", PATIENCE)
+def _lasting_hints(patient: None) -> Iterator[None]:
+    """Who has given Redis up claims by a look at the database."""
     # Connections keep the patience that they were made with.
     let_go()
     yield
