@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
@@ -33,8 +33,6 @@ from .starting import run_row
 
 Rows = list[dict[str, Any]]
 """For one of the record sets that ``sql.commits`` names; None stands for what most rows have there."""
-Written = list[str]
-"""The same as JSON: for what every commit has."""
 NEVER = (None, None, None)
 
 
@@ -43,8 +41,9 @@ class Batch:
     """Takes one run's write after the other; each run occurs once."""
 
     dialect: Dialect
-    claims: Written = field(default_factory=list)
-    entries: Written = field(default_factory=list)
+    claims: list[Lease] = field(default_factory=list)
+    entries: list[tuple[Any, Entry]] = field(default_factory=list)
+    """Each with its run's id."""
     payloads: Rows = field(default_factory=list)
     leaving: Rows = field(default_factory=list)
     suspending: Rows = field(default_factory=list)
@@ -65,9 +64,8 @@ class Batch:
 
     def add(self, lease: Lease, write: Write) -> None:
         run_id = self.dialect.key(lease.run_id)
-        self.claims.append(f'{{"id":"{run_id}","token":"{self.dialect.key(lease.token)}"}}')
-        for entry in write.entries.values():
-            self.entries.append(self._entry(run_id, entry))
+        self.claims.append(lease)
+        self.entries += [(run_id, entry) for entry in write.entries.values()]
         self._add_children(run_id, write.children)
         self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
         for event_id, path in write.consumed.items():
@@ -83,28 +81,6 @@ class Batch:
         if write.unwanted:
             self._add_payload(run_id, PayloadKind.UNWANTED, "\n".join(write.unwanted))
         self._add_outcome(run_id, write.outcome)
-
-    def _entry(self, run_id: Any, entry: Entry) -> str:
-        # Not by way of a dict: its encoder takes three times as long, for each step of every run.
-        always = (
-            f'{{"run_id":"{run_id}","path":{quoted(entry.path)},"seq":{entry.seq},"kind":"{entry.kind}",'
-            f'"status":"{entry.status}","attempts":{entry.attempts}'
-        )
-        value = "" if entry.value is None else f',"value":{quoted(entry.value)}'
-        seconds = "" if entry.seconds is None else f',"seconds":{entry.seconds!r}'
-        return f"{always}{value}{seconds}{self._rare(entry)}}}"
-
-    def _rare(self, entry: Entry) -> str:
-        if (entry.error, entry.wake_at, entry.wake_after) == NEVER and not (entry.awaits or entry.undo):
-            return ""
-        row = {
-            "error": entry.error,
-            "wake_at": self.dialect.instant(entry.wake_at),
-            "wake_after": entry.wake_after,
-            "awaits": entry.awaits or None,
-            "undo": entry.undo or None,
-        }
-        return "," + as_json([row])[2:-2]
 
     def _add_children(self, run_id: Any, children: Sequence[NewRun]) -> None:
         for child in children:
@@ -131,6 +107,65 @@ class Batch:
 
     def _add_payload(self, run_id: Any, kind: PayloadKind, data: str) -> None:
         self.payloads.append({"run_id": run_id, "kind": kind, "data": data})
+
+    # --- as the statements take them -----------------------------------------------------------
+
+    def written(self, name: str) -> str:
+        """A record set as JSON."""
+        # What every commit has not by way of a dict: its encoder takes three times as long.
+        match name:
+            case "claims":
+                key = self.dialect.key
+                written = (f'{{"id":"{key(one.run_id)}","token":"{key(one.token)}"}}' for one in self.claims)
+                return f"[{','.join(written)}]"
+            case "entries":
+                return f"[{','.join(self._entry_written(*one) for one in self.entries)}]"
+            case _:
+                return as_json(getattr(self, name))
+
+    def lone_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The row of each set that has one, where the batch is of one run."""
+        if len(self.claims) != 1:
+            return
+        [lease] = self.claims
+        yield "claims", {"id": self.dialect.key(lease.run_id), "token": self.dialect.key(lease.token)}
+        if len(self.entries) == 1:
+            yield "entries", self._entry_row(*self.entries[0])
+        for name, rows in (("payloads", self.payloads), ("leaving", self.leaving)):
+            if len(rows) == 1:
+                yield name, rows[0]
+
+    def _entry_written(self, run_id: Any, entry: Entry) -> str:
+        always = (
+            f'{{"run_id":"{run_id}","path":{quoted(entry.path)},"seq":{entry.seq},"kind":"{entry.kind}",'
+            f'"status":"{entry.status}","attempts":{entry.attempts}'
+        )
+        value = "" if entry.value is None else f',"value":{quoted(entry.value)}'
+        seconds = "" if entry.seconds is None else f',"seconds":{entry.seconds!r}'
+        rare = "," + as_json([self._rare(entry)])[2:-2] if _has_rare(entry) else ""
+        return f"{always}{value}{seconds}{rare}}}"
+
+    def _rare(self, entry: Entry) -> dict[str, Any]:
+        return {
+            "error": entry.error,
+            "wake_at": self.dialect.instant(entry.wake_at),
+            "wake_after": entry.wake_after,
+            "awaits": entry.awaits or None,
+            "undo": entry.undo or None,
+        }
+
+    def _entry_row(self, run_id: Any, entry: Entry) -> dict[str, Any]:
+        row = {
+            "run_id": run_id,
+            "path": entry.path,
+            "seq": entry.seq,
+            "kind": str(entry.kind),
+            "status": str(entry.status),
+            "attempts": entry.attempts,
+            "value": entry.value,
+            "seconds": entry.seconds,
+        }
+        return row | self._rare(entry) if _has_rare(entry) else row
 
     # --- outcomes ------------------------------------------------------------------------------
 
@@ -205,3 +240,7 @@ class Batch:
                 "in_time": in_time,
             }
         )
+
+
+def _has_rare(entry: Entry) -> bool:
+    return (entry.error, entry.wake_at, entry.wake_after) != NEVER or bool(entry.awaits or entry.undo)

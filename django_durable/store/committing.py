@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +16,16 @@ from ..core.journal.journal import Write
 from ..core.journal.outcomes import Paused, Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
-from .batch import Batch, Rows, Written
+from .batch import Batch, Rows
 from .database import Database, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
+from .lone import Lone, Shape, as_parameters
 from .receipts import Receipt, Receipts
 from .sql import commits
 
+AT_ONCE = ("entries", "payloads", "logged", "leaving")
+"""The record sets that one statement can write."""
 HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
 
@@ -83,15 +86,13 @@ def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
-    written: dict[str, Rows | Written] = {
-        "entries": batch.entries,
-        "payloads": batch.payloads,
-        "logged": batch.logged,
-        "leaving": batch.leaving,
-    }
-    given = {name: _together(rows) for name, rows in written.items() if rows}
-    statement = _at_once(db.dialect, tuple(given), db.dialect.now)
-    rows = db.rows(statement, claims=_together(batch.claims), **given)
+    given: dict[str, Shape | None] = dict.fromkeys(("claims", *filter(partial(getattr, batch), AT_ONCE)))
+    parameters: dict[str, Any] = {}
+    for name, row in batch.lone_rows():
+        given[name], values = as_parameters(name, row)
+        parameters |= values
+    parameters |= {name: batch.written(name) for name, shape in given.items() if shape is None}
+    rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
         _shorten_logs(db, ((row[0], row[-1]) for row in rows))
@@ -99,34 +100,33 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
     receipts.take_all(rows)
 
 
-@lru_cache(maxsize=64)
-def _at_once(d: Dialect, given: tuple[str, ...], now: str) -> str:
-    """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
-    return commits.write_at_once(d, given)
-
-
-def _together(rows: Rows | Written) -> str:
-    """What is written already as JSON, or is not yet, as one array."""
-    if not rows:
-        return "[]"
-    return f"[{','.join(rows)}]" if isinstance(rows[0], str) else as_json(rows)
+@lru_cache(maxsize=128)
+def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str) -> str:
+    """``given``: the record sets that have rows, and their shapes where they are parameters. Of ``now``, which is the
+    dialect's, there is as a rule one: to write the statement takes as long as its rows."""
+    shapes = {name: shape for name, shape in given if shape is not None}
+    return commits.write_at_once(Lone(shapes) if shapes else d, [name for name, _ in given])
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[UUID]) -> None:
     d = db.dialect
-    fenced = db.rows(commits.fence(d), claims=_together(batch.claims))
+    fenced = db.rows(commits.fence(d), claims=batch.written("claims"))
     for run_id, _, cancelling, pausing in fenced:
         receipts.hold(run_id, cancelling, pausing)
     if not fenced:
         return
     held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
 
-    def send(statement: str, **rows: Rows | Written) -> list[Row]:
-        name, values = next(iter(rows.items()))
-        return db.rows(commits.with_held(d, statement), held=held, **{name: _together(values)}) if values else []
+    def send(statement: str, **rows: Rows | str) -> list[Row]:
+        """``rows`` of one record set, some of which may be written as JSON already."""
+        [(name, values)] = rows.items()
+        if not values:
+            return []
+        written = values if isinstance(values, str) else as_json(values)
+        return db.rows(commits.with_held(d, statement), held=held, **{name: written})
 
     send(commits.forget_entries(d), forgotten=batch.forgotten)
-    send(commits.insert_entries(d), entries=batch.entries)
+    send(commits.insert_entries(d), entries=batch.written("entries") if batch.entries else "")
     send(commits.upsert_payloads(d), payloads=batch.payloads + _merged_notes(db, batch.notes))
     send(commits.clear_suspicion(d), cleared=[{"id": d.key(run_id)} for run_id in cleared])
     send(commits.consume_events(d), consumed=batch.consumed)

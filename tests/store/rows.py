@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
+from django.db import DataError, IntegrityError
 from django.utils import timezone
 
 from django_durable.core import clock
@@ -87,10 +89,15 @@ def stale(lease: Lease) -> Lease:
 
 
 class Missing(int):
-    """A number that the database is told is none, which its column does not take."""
+    """A number that SQLite is told is none, which its column does not take."""
 
     def __format__(self, spec: str) -> str:
         return "null"
+
+
+REFUSED_SEQ = Missing() if settings.BACKEND == "sqlite" else 2**40
+"""What no database takes for an entry's number. The ``integer`` of PostgreSQL has an end, that of SQLite has none."""
+Refused = (DataError, IntegrityError)
 
 
 def step_entry(

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db.utils import IntegrityError, OperationalError
+from django.db.utils import OperationalError
 
 from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
@@ -28,7 +28,7 @@ from django_durable.worker import batch_writer as module
 from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
-from tests.store.rows import LEASE, Missing, entries, running, step_entry
+from tests.store.rows import LEASE, REFUSED_SEQ, Refused, entries, running, step_entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -194,10 +194,10 @@ def test_a_value_that_the_database_refuses_fails_alone(
 ) -> None:
     good = [lease() for _ in range(6)]
     gather(committer, store, pool, good)
-    bad = pool.submit(committer.write, lease(), a_step(seq=Missing()))
+    bad = pool.submit(committer.write, lease(), a_step(seq=REFUSED_SEQ))
     wait_until(lambda: len(committer._waiting) == 6, message="the bad one in line")
     store.is_open.set()
-    with pytest.raises(IntegrityError):
+    with pytest.raises(Refused):
         bad.result(PATIENCE)
     wait_until(lambda: JournalEntry.objects.count() == 6, message="the good ones")
     assert {entry.run_id for entry in JournalEntry.objects.all()} == {one.run_id for one in good}
@@ -376,8 +376,8 @@ def test_who_stumbles_when_he_is_told_leaves_the_others_alone(
 
 
 def test_a_value_that_is_refused_is_told_to_who_has_sent_it(committer: Committer, lease: Callable[[], Lease]) -> None:
-    with pytest.raises(IntegrityError):
-        sent(committer, lease(), a_step(seq=Missing()))
+    with pytest.raises(Refused):
+        sent(committer, lease(), a_step(seq=REFUSED_SEQ))
 
 
 @by_thread_and_by_coroutine

@@ -1,0 +1,45 @@
+"""A statement about one run: rows of a record set that has one are parameters, not a text that has to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .dialects import PostgreSQL
+
+Row = Mapping[str, Any]
+Shape = tuple[str, ...]
+"""Which columns a row has; the others are NULL."""
+
+
+class Lone(PostgreSQL):
+    """PostgreSQL where some record sets have a single row, whose columns are parameters of the statement.
+
+    To read a JSON array, hash what it has and join that costs more than the row itself: the commit of one step took
+    109 µs of a PostgreSQL 18 with it and 82 without, that of a run's last step 258 and 172.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        """``shapes``: of each such record set; any other is JSON as ever."""
+        self._shapes = shapes
+
+    def recordset(self, parameter: str, alias: str, columns: dict[str, str]) -> str:
+        if (shape := self._shapes.get(parameter)) is None:
+            return super().recordset(parameter, alias, columns)
+        values = (
+            (f"%({named(parameter, column)})s" if column in shape else "NULL") + f"::{kind} AS {column}"
+            for column, kind in columns.items()
+        )
+        return f"(SELECT {', '.join(values)}) AS {alias}"
+
+
+def named(parameter: str, column: str) -> str:
+    """What a column of a record set is called as a parameter."""
+    return f"{parameter}_{column}"
+
+
+def as_parameters(parameter: str, row: Row) -> tuple[Shape, dict[str, Any]]:
+    """The shape of a row of ``parameter``, and its values by the names that ``Lone`` gives them; what is None is
+    left out."""
+    given = {column: value for column, value in row.items() if value is not None}
+    return tuple(given), {named(parameter, column): value for column, value in given.items()}

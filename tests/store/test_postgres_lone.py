@@ -1,0 +1,178 @@
+"""What a run commits alone goes to the statement as parameters: it comes to the same as in company."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import DataError
+
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Entry, Write
+from django_durable.core.journal.log import Log, Logged
+from django_durable.core.journal.outcomes import Blocked, Cancelled, Completed, Ending, Failed, Outcome, Released
+from django_durable.core.journal.states import BlockReason, EntryStatus, Kind, Phase
+from django_durable.models import JournalEntry, LogLine, Payload, Run
+from django_durable.store.committing import write_batch
+from django_durable.store.database import Database, PrivateDatabase, Row, as_json
+from django_durable.store.dialects import PostgreSQL
+from django_durable.store.lone import Lone, as_parameters
+from django_durable.store.sql.commits import ENTRY, LEAVING, PAYLOAD
+from django_durable.store.sql.leases import CLAIM
+from tests.store.rows import claim, entries, make_run, stale, status_of, step_entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ID, TOKEN = str(UUID(int=1)), str(UUID(int=2))
+MOMENT = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
+ERROR = {"type": "ValueError", "message": "no", "traceback": ""}
+TEXT = "a 'quoted' \"path\" \\ %s %(name)s ü \u2028 \U0001f600"
+FULL: dict[str, Any] = {
+    "run_id": ID,
+    "path": TEXT,
+    "seq": 70_000,
+    "kind": "step",
+    "status": "retrying",
+    "attempts": 3,
+    "value": '"\\u0000"',
+    "error": "{}",
+    "seconds": 1e-07,
+    "wake_at": MOMENT.isoformat(),
+    "wake_after": 0.0,
+    "awaits": "first\nsecond",
+    "undo": True,
+}
+LEFT = {"run_id": ID, "status": "blocked", "block_reason": "diverged", "fingerprint": TEXT, "phase": "forward"}
+
+
+@pytest.mark.parametrize("is_private", [True, False], ids=["private", "django"])
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (CLAIM, {"id": ID, "token": TOKEN}),
+        (ENTRY, FULL),
+        (ENTRY, {"run_id": ID, "path": "p", "seq": 1, "kind": "step", "status": "succeeded", "attempts": 0}),
+        (PAYLOAD, {"run_id": ID, "kind": "output", "data": TEXT}),
+        (LEAVING, {**LEFT, "undoes": True}),
+        (LEAVING, {"run_id": ID, "status": "succeeded", "block_reason": None, "undoes": None}),
+    ],
+    ids=["claim", "entry", "bare entry", "payload", "leaving", "ending"],
+)
+def test_a_row_of_parameters_is_what_its_json_is(
+    db: PrivateDatabase, columns: dict[str, str], row: dict[str, Any], is_private: bool
+) -> None:
+    asked = db if is_private else Database()
+    shape, parameters = as_parameters("given", row)
+
+    def select(d: PostgreSQL) -> str:
+        return f"SELECT {', '.join(f's.{name}' for name in columns)} FROM {d.recordset('given', 's', columns)}"
+
+    alone = asked.rows(select(Lone({"given": shape})), **parameters)
+    assert alone == asked.rows(select(PostgreSQL()), given=as_json([row]))
+    assert len(alone) == 1
+
+
+def test_a_set_without_a_shape_is_json_as_ever() -> None:
+    lone = Lone({"entries": ("path",)})
+    assert lone.recordset("claims", "i", CLAIM) == PostgreSQL().recordset("claims", "i", CLAIM)
+
+
+def said(message: str) -> Log:
+    return Log([Logged(logging.INFO, message, MOMENT, "", place=1)])
+
+
+def stored(run: Run) -> dict[str, list[Row]]:
+    """All that is stored of a run, but for what is its own: ids, tokens and instants."""
+    columns = {
+        JournalEntry: ("path", "seq", "kind", "status", "attempts", "value", "error", "awaits", "undo"),
+        Payload: ("kind", "data"),
+        LogLine: ("number", "level", "message"),
+    }
+    found = {
+        model.__name__: list(model.objects.filter(run_id=run.pk).values_list(*names).order_by(names[0]))
+        for model, names in columns.items()
+    }
+    fields = ("status", "phase", "block_reason", "fingerprint", "suspect", "crashes", "attempt")
+    [row] = Run.objects.filter(pk=run.pk).values_list(*fields, "finished_at", "lease_token", "queued_at")
+    *plain, finished_at, token, queued_at = row
+    found["Run"] = [(*plain, finished_at is None, token is None, queued_at == run.queued_at)]
+    return found
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["", "cancelled"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        None,
+        Completed('"done"'),
+        Completed('"done"', unvisited=("gone",)),
+        Completed('"done"', undoes=True),
+        Failed(ERROR),
+        Ending(Phase.COMPENSATING, ERROR),
+        Cancelled(None),
+        Cancelled(ERROR),
+        Released(),
+        Blocked(BlockReason.DIVERGED, "not the same", "print", False),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+@pytest.mark.parametrize(
+    ("steps", "more"),
+    [(0, {}), (1, {}), (2, {}), (1, {"progress": "{}"}), (1, {"log": "hear"})],
+    ids=["no step", "a step", "two steps", "progress", "log"],
+)
+def test_what_is_written_alone_is_what_is_written_in_company(
+    db: PrivateDatabase, outcome: Outcome | None, steps: int, more: dict[str, Any], is_cancelled: bool
+) -> None:
+    def write() -> Write:
+        given = {"log": said(more["log"])} if "log" in more else more
+        made = [Entry(TEXT, Kind.STEP, EntryStatus.FAILED, seq=1, attempts=2, error="{}", undo=True), step_entry("two")]
+        return Write(entries(*made[:steps]), outcome=outcome, **given)
+
+    runs = [make_run() for _ in range(3)]
+    claims = claim(db, *runs)
+    if is_cancelled:
+        Run.objects.update(cancel_requested_at=MOMENT)
+    alone, *company = claims
+    receipts = write_batch(db, [(alone.lease, write())])
+    receipts |= write_batch(db, [(one.lease, write()) for one in company])
+    first, second, third = (receipts[one.run_id] for one in claims)
+    assert (first.is_held, first.status, first.cancelling) == (second.is_held, second.status, second.cancelling)
+    assert len(first.ready) == len(second.ready) == len(third.ready)
+    assert stored(runs[0]) == stored(runs[1]) == stored(runs[2])
+
+
+def test_alone_too_a_stale_token_writes_nothing(db: PrivateDatabase) -> None:
+    run = make_run()
+    [claimed] = claim(db, run)
+    write = Write(entries(step_entry()), outcome=Completed("1"))
+    assert write_batch(db, [(stale(claimed.lease), write)])[run.pk].is_lost
+    assert (status_of(run), JournalEntry.objects.count()) == ("running", 0)
+    assert write_batch(db, [(claimed.lease, write)])[run.pk].status == "succeeded"
+
+
+def test_what_the_database_does_not_take_is_refused_alone_too(db: PrivateDatabase) -> None:
+    [claimed] = claim(db, make_run())
+    for path in ("nul \x00", "half a pair \ud800"):
+        with pytest.raises((DataError, UnicodeEncodeError)):
+            write_batch(db, [(claimed.lease, Write(entries(step_entry(path))))])
+    assert not JournalEntry.objects.exists()
+
+
+def test_writes_of_one_kind_are_one_statement(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each would have to be prepared by itself."""
+    texts: list[str] = []
+    send = db.rows
+    monkeypatch.setattr(db, "rows", lambda sql, **given: texts.append(sql) or send(sql, **given))
+    for number in range(3):
+        lease: Lease = claim(Database(), make_run())[0].lease
+        for seq, value in enumerate([1, "text", [number]], 1):
+            entry = step_entry(f"step {number}/{seq}", value, seq=seq)
+            entry.seconds = number / 7
+            write_batch(db, [(lease, Write(entries(entry)))])
+        write_batch(db, [(lease, Write(entries(step_entry("last")), outcome=Completed(str(number))))])
+    assert len(texts) == 12
+    assert len(set(texts)) == 2
