@@ -75,6 +75,7 @@ class RedisQueue:
         self._cache = cache
         self._prefix = prefix
         self._clients: dict[float, Any] = {}
+        self._take: Any = None
         self._unawaited: Unawaited | None = None
         self._mutex = threading.Lock()
         self._broken_until = 0.0
@@ -116,8 +117,9 @@ class RedisQueue:
 
     def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
         client = self._client(BLOCK_SECONDS + HANG_SECONDS)
-        take = client.register_script(TAKE)
-        found: list[bytes] = take(keys=keys, args=[limit])
+        if self._take is None:
+            self._take = client.register_script(TAKE)
+        found: list[bytes] = self._take(keys=keys, args=[limit])
         # Who will not wait is not to block: Redis looks ten times a second whose time is up.
         if found or timeout <= 0:
             return found

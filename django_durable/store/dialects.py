@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -68,6 +69,11 @@ class PostgreSQL:
 
     def among(self, parameter: str) -> str:
         return f"= ANY(%({parameter})s)"
+
+    def among_ids(self, parameter: str) -> str:
+        """The same of ids that an index finds. Their number is hidden from the planner: a prepared statement whose list
+        is shorter than the ten that it guesses is planned anew each time, which is half of what a claim costs."""
+        return f"= ANY(ARRAY(SELECT unnest(%({parameter})s::uuid[])))"
 
     def names(self, parameter: str, alias: str) -> str:
         """``parameter`` (a list of texts) as a table with the column ``name``."""
@@ -183,7 +189,7 @@ class PostgreSQL:
         return list(values)
 
     def key(self, value: UUID | None) -> Any:
-        return None if value is None else str(value)
+        return None if value is None else _as_text(value)
 
     def instant(self, value: datetime | None) -> Any:
         return None if value is None else value.isoformat()
@@ -240,6 +246,9 @@ class SQLite:
 
     def among(self, parameter: str) -> str:
         return f"IN (SELECT value FROM json_each(%({parameter})s))"
+
+    def among_ids(self, parameter: str) -> str:
+        return self.among(parameter)
 
     def names(self, parameter: str, alias: str) -> str:
         return f"(SELECT value AS name FROM json_each(%({parameter})s)) AS {alias}"
@@ -328,6 +337,12 @@ class SQLite:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         return None if value is None else value.replace(tzinfo=UTC)
+
+
+@lru_cache(maxsize=1024)
+def _as_text(value: UUID) -> str:
+    """A run's id and its token go with each of its steps. To write them anew each time took a twentieth of the step."""
+    return str(value)
 
 
 Dialect = PostgreSQL | SQLite

@@ -13,9 +13,9 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.models import Payload, Run
-from django_durable.store.database import Database
+from django_durable.store.database import Database, PrivateDatabase
 from django_durable.store.starting import start_runs
-from tests.store.rows import new_run
+from tests.store.rows import claim, new_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -230,3 +230,24 @@ def test_another_thread_may_not_use_the_connection() -> None:
     thread.start()
     thread.join()
     assert len(refused) == 1
+
+
+def test_a_claim_of_few_is_planned_once_however_full_the_table_is() -> None:
+    start_runs(Database(), [new_run() for _ in range(3_000)])
+    runs = list(Run.objects.order_by("pk")[:20])
+    Run.objects.exclude(pk__in=[run.pk for run in runs]).update(status="failed", queued_at=None)
+    db = PrivateDatabase()
+    # Else each second has statements of its own.
+    db._plans = None
+    try:
+        for run in runs:
+            claim(db, run)
+        [planned] = db.rows(
+            "SELECT custom_plans, generic_plans FROM pg_prepared_statements"
+            " WHERE statement LIKE '%%FOR NO KEY UPDATE SKIP LOCKED%%'"
+        )
+    finally:
+        db.close()
+    # PostgreSQL tries five before it compares.
+    # And psycopg prepares what comes a third time.
+    assert planned == (5, len(runs) - 5 - 2)

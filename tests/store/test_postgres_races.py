@@ -23,6 +23,7 @@ from django_durable.store.auditing import Verb
 from django_durable.store.claiming import claim_ids, claim_next, claim_oldest
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row
+from django_durable.store.dialects import DIALECTS
 from django_durable.store.pruning import Retention, prune
 from django_durable.store.sql.lines import ASLEEP
 from tests.commands.rows import a_run
@@ -52,6 +53,7 @@ T = TypeVar("T")
 GATE = 20_260_101
 IS_DUE = f"WHERE {ASLEEP} AND r.wake_at <="
 """Of the scan that locks; the same statement has looked before where there are sleepers at all."""
+BY_ID = f"WHERE r.id {DIALECTS['postgresql'].among_ids('ids')}"
 
 
 class Gate(Database):
@@ -179,7 +181,7 @@ def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, betw
         return claim_some(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
 
     where = {
-        "id": "WHERE r.id = ANY(%(ids)s)",
+        "id": BY_ID,
         "best first": "WHERE r.status = 'queued'",
         "best of the due": IS_DUE,
         "oldest first": "WHERE r.status = 'queued' AND r.limit_key IS NULL AND r.workflow",
@@ -201,7 +203,7 @@ def test_a_claim_sees_what_was_journaled_after_its_snapshot(db: PrivateDatabase,
         write_batch(db, [(second.lease, write)])
 
     [third] = between(
-        "WHERE r.id = ANY(%(ids)s)",
+        BY_ID,
         lambda gated: claim_ids(gated, claimant(), [first.run_id], lease=LEASE, time=DatabaseClock()),
         another_claims_consumes_and_hands_back,
     )
@@ -219,7 +221,7 @@ def test_a_first_claim_whose_run_went_on_meanwhile_reads_its_journal(db: Private
         write_batch(db, [(first.lease, Write(entries(step_entry()), outcome=Released()))])
 
     [second] = between(
-        "WHERE r.id = ANY(%(ids)s)",
+        BY_ID,
         lambda gated: claim_ids(gated, claimant(), [run.pk], lease=LEASE, time=DatabaseClock()),
         another_claims_and_hands_back,
     )

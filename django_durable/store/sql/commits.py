@@ -140,7 +140,7 @@ def shorten_log() -> str:
 
 def load_notes(d: Dialect) -> str:
     """What runs were annotated with before. In a statement after the fence, which keeps others from adding to it."""
-    return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'notes' AND run_id {d.among('ids')}"
+    return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'notes' AND run_id {d.among_ids('ids')}"
 
 
 def leave(d: Dialect) -> str:

@@ -53,7 +53,7 @@ def keys_of(d: Dialect) -> str:
     """The keys of those of ``ids`` that are queued, and whether there are queued runs that are ending, of any key."""
     return f"""
         SELECT DISTINCT h.limit_key, EXISTS (SELECT 1 {_ending("IS NOT NULL")}) FROM django_durable_run h
-        WHERE h.id {d.among("ids")} AND h.status = 'queued' AND h.limit_key IS NOT NULL"""
+        WHERE h.id {d.among_ids("ids")} AND h.status = 'queued' AND h.limit_key IS NOT NULL"""
 
 
 def mine(d: Dialect, *, suspect: bool) -> str:
