@@ -29,6 +29,9 @@ from .scenarios import SCENARIOS, Bench, measured
 from .stage import Stage, stage
 from .systems import OWN, Participant, participants
 
+NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
+"""What a system calls its variants that take part in a scenario; of all others they all do."""
+
 
 def main() -> int:
     options = read_options()
@@ -125,11 +128,11 @@ def _scenarios(text: str) -> list[str]:
 def _variants(scenario: str, participant: Participant, told: dict[str, list[str]]) -> Sequence[str]:
     if scenario in REST:
         return REST[scenario].variants if participant.name == OWN else ()
-    return told["doors" if scenario == "S1" else "variants"]
+    return told[NAMED.get(scenario, "variants")]
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:
-    """Its ``variants``, and those of them that start runs in ways of their own (``doors``)."""
+    """Its ``variants``, and those of them that some scenarios are for (``NAMED``)."""
     environment = scene.environment("postgres", "")
     told = subprocess.run(
         [python, participant.script, "describe"], env=environment, check=True, stdout=subprocess.PIPE, text=True

@@ -36,6 +36,9 @@ class System(ABC):
     """Ways to use it that are measured each on its own, such as ``sync`` and ``async``."""
     doors: ClassVar[tuple[str, ...]] = ()
     """Those of them that start runs each in a way of its own; none named: all."""
+    drains: ClassVar[tuple[str, ...]] = ()
+    """Those of them that are measured where many runs are worked off (S2, S3), if others are slower there; none named:
+    all."""
     is_pushed: ClassVar[bool] = False
     """True where runs begin as soon as they are started and cannot be queued up before a worker is there."""
 
@@ -92,7 +95,8 @@ class System(ABC):
 def serve(system: System) -> None:
     """``system.py describe``, ``prepare`` or ``client``; other first arguments are the system's own (``worker``)."""
     if sys.argv[1] == "describe":
-        print(json.dumps({"variants": system.variants, "doors": system.doors or system.variants}))
+        told = {"variants": system.variants, "doors": system.doors, "drains": system.drains}
+        print(json.dumps({name: named or system.variants for name, named in told.items()}))
         return
     if sys.argv[1] == "prepare":
         system.prepare()

@@ -104,12 +104,14 @@ def test_goals_and_scenarios_have_names_of_their_own() -> None:
 def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["suite", "--rest"])
     assert suite.read_options().scenarios == list(REST)
-    told = {"variants": ["sync", "async"], "doors": ["direct"]}
+    told = {"variants": ["sync", "async", "direct"], "doors": ["direct"], "drains": ["sync", "async"]}
     for participant in PARTICIPANTS:
         expected = ("sync", "sync-database") if participant.name == OWN else ()
         assert suite._variants("S7", participant, told) == expected
     assert suite._variants("S1", PARTICIPANTS[0], told) == ["direct"]
-    assert suite._variants("S2", PARTICIPANTS[0], told) == ["sync", "async"]
+    for scenario in ("S2", "S3"):
+        assert suite._variants(scenario, PARTICIPANTS[0], told) == told["drains"]
+    assert suite._variants("S4", PARTICIPANTS[0], told) == told["variants"]
 
 
 def test_a_scenario_that_is_not_there_is_said_at_once(

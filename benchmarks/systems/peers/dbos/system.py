@@ -71,6 +71,7 @@ def launch() -> None:
 class QueuedDbos(System):
     variants = ("sync", "async", "sync-direct", "async-direct")
     doors = ("sync",)
+    drains = ("sync", "async")
 
     def prepare(self) -> None:
         launch()
