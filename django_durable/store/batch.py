@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 from uuid import UUID
 
@@ -27,13 +26,11 @@ from ..core.journal.outcomes import (
 )
 from ..core.journal.states import PayloadKind, Phase, Status
 from ..core.payloads.codec import encode
-from .database import as_json
 from .dialects import Dialect
 from .starting import run_row
 
 Rows = list[dict[str, Any]]
 """For one of the record sets that ``sql.commits`` names; None stands for what most rows have there."""
-NEVER = (None, None, None)
 
 
 @dataclass(slots=True)
@@ -108,65 +105,6 @@ class Batch:
     def _add_payload(self, run_id: Any, kind: PayloadKind, data: str) -> None:
         self.payloads.append({"run_id": run_id, "kind": kind, "data": data})
 
-    # --- as the statements take them -----------------------------------------------------------
-
-    def written(self, name: str) -> str:
-        """A record set as JSON."""
-        # What every commit has not by way of a dict: its encoder takes three times as long.
-        match name:
-            case "claims":
-                key = self.dialect.key
-                written = (f'{{"id":"{key(one.run_id)}","token":"{key(one.token)}"}}' for one in self.claims)
-                return f"[{','.join(written)}]"
-            case "entries":
-                return f"[{','.join(self._entry_written(*one) for one in self.entries)}]"
-            case _:
-                return as_json(getattr(self, name))
-
-    def lone_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The row of each set that has one, where the batch is of one run."""
-        if len(self.claims) != 1:
-            return
-        [lease] = self.claims
-        yield "claims", {"id": self.dialect.key(lease.run_id), "token": self.dialect.key(lease.token)}
-        if len(self.entries) == 1:
-            yield "entries", self._entry_row(*self.entries[0])
-        for name, rows in (("payloads", self.payloads), ("leaving", self.leaving)):
-            if len(rows) == 1:
-                yield name, rows[0]
-
-    def _entry_written(self, run_id: Any, entry: Entry) -> str:
-        always = (
-            f'{{"run_id":"{run_id}","path":{quoted(entry.path)},"seq":{entry.seq},"kind":"{entry.kind}",'
-            f'"status":"{entry.status}","attempts":{entry.attempts}'
-        )
-        value = "" if entry.value is None else f',"value":{quoted(entry.value)}'
-        seconds = "" if entry.seconds is None else f',"seconds":{entry.seconds!r}'
-        rare = "," + as_json([self._rare(entry)])[2:-2] if _has_rare(entry) else ""
-        return f"{always}{value}{seconds}{rare}}}"
-
-    def _rare(self, entry: Entry) -> dict[str, Any]:
-        return {
-            "error": entry.error,
-            "wake_at": self.dialect.instant(entry.wake_at),
-            "wake_after": entry.wake_after,
-            "awaits": entry.awaits or None,
-            "undo": entry.undo or None,
-        }
-
-    def _entry_row(self, run_id: Any, entry: Entry) -> dict[str, Any]:
-        row = {
-            "run_id": run_id,
-            "path": entry.path,
-            "seq": entry.seq,
-            "kind": str(entry.kind),
-            "status": str(entry.status),
-            "attempts": entry.attempts,
-            "value": entry.value,
-            "seconds": entry.seconds,
-        }
-        return row | self._rare(entry) if _has_rare(entry) else row
-
     # --- outcomes ------------------------------------------------------------------------------
 
     def _add_outcome(self, run_id: Any, outcome: Outcome | None) -> None:
@@ -240,7 +178,3 @@ class Batch:
                 "in_time": in_time,
             }
         )
-
-
-def _has_rare(entry: Entry) -> bool:
-    return (entry.error, entry.wake_at, entry.wake_after) != NEVER or bool(entry.awaits or entry.undo)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone, Shape, as_parameters
 from .receipts import Receipt, Receipts
+from .record_sets import lone_rows, written
 from .sql import commits
 
 AT_ONCE = ("entries", "payloads", "logged", "leaving")
@@ -86,12 +87,12 @@ def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
-    given: dict[str, Shape | None] = dict.fromkeys(("claims", *filter(partial(getattr, batch), AT_ONCE)))
+    given: dict[str, Shape | None] = {"claims": None, **{name: None for name in AT_ONCE if getattr(batch, name)}}
     parameters: dict[str, Any] = {}
-    for name, row in batch.lone_rows():
+    for name, row in lone_rows(batch):
         given[name], values = as_parameters(name, row)
         parameters |= values
-    parameters |= {name: batch.written(name) for name, shape in given.items() if shape is None}
+    parameters |= {name: written(batch, name) for name, shape in given.items() if shape is None}
     rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
@@ -110,23 +111,20 @@ def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str) 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[UUID]) -> None:
     d = db.dialect
-    fenced = db.rows(commits.fence(d), claims=batch.written("claims"))
+    fenced = db.rows(commits.fence(d), claims=written(batch, "claims"))
     for run_id, _, cancelling, pausing in fenced:
         receipts.hold(run_id, cancelling, pausing)
     if not fenced:
         return
     held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
 
-    def send(statement: str, **rows: Rows | str) -> list[Row]:
-        """``rows`` of one record set, some of which may be written as JSON already."""
+    def send(statement: str, **rows: Rows) -> list[Row]:
         [(name, values)] = rows.items()
-        if not values:
-            return []
-        written = values if isinstance(values, str) else as_json(values)
-        return db.rows(commits.with_held(d, statement), held=held, **{name: written})
+        return db.rows(commits.with_held(d, statement), held=held, **{name: as_json(values)}) if values else []
 
     send(commits.forget_entries(d), forgotten=batch.forgotten)
-    send(commits.insert_entries(d), entries=batch.written("entries") if batch.entries else "")
+    if batch.entries:
+        db.rows(commits.with_held(d, commits.insert_entries(d)), held=held, entries=written(batch, "entries"))
     send(commits.upsert_payloads(d), payloads=batch.payloads + _merged_notes(db, batch.notes))
     send(commits.clear_suspicion(d), cleared=[{"id": d.key(run_id)} for run_id in cleared])
     send(commits.consume_events(d), consumed=batch.consumed)

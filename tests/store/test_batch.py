@@ -15,6 +15,7 @@ from django_durable.core.journal.journal import Entry, Write
 from django_durable.core.journal.states import EntryStatus, Kind
 from django_durable.store.batch import Batch
 from django_durable.store.dialects import DIALECTS
+from django_durable.store.record_sets import written
 
 RUN, TOKEN = UUID(int=1), UUID(int=2)
 MOMENT = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
@@ -40,10 +41,10 @@ def test_an_entry_is_written_as_its_encoder_would(vendor: str, rare: dict[str, A
     entry = Entry('a "quoted" / bäck\\slash \u2028 step', Kind.STEP, EntryStatus.RETRYING, seq=7, attempts=3, **rare)
     batch = Batch(d)
     batch.add(Lease(RUN, TOKEN, inf), Write({entry.path: entry}))
-    [row], [claim] = json.loads(batch.written("entries")), json.loads(batch.written("claims"))
+    [row], [claim] = json.loads(written(batch, "entries")), json.loads(written(batch, "claims"))
     if "wake_at" in rare:
         rare = {"wake_at": d.instant(MOMENT)}
     named = {"run_id": d.key(RUN), "path": entry.path, "seq": 7, "kind": "step", "status": "retrying", "attempts": 3}
     assert row == {**named, **rare}
     assert claim == {"id": d.key(RUN), "token": d.key(TOKEN)}
-    assert batch.written("entries").isascii()
+    assert written(batch, "entries").isascii()

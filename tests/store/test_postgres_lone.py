@@ -156,17 +156,52 @@ def test_alone_too_a_stale_token_writes_nothing(db: PrivateDatabase) -> None:
 
 def test_what_the_database_does_not_take_is_refused_alone_too(db: PrivateDatabase) -> None:
     [claimed] = claim(db, make_run())
-    for path in ("nul \x00", "half a pair \ud800"):
-        with pytest.raises((DataError, UnicodeEncodeError)):
+    for path, error in (("nul \x00", DataError), ("half a pair \ud800", UnicodeEncodeError)):
+        with pytest.raises(error):
             write_batch(db, [(claimed.lease, Write(entries(step_entry(path))))])
     assert not JournalEntry.objects.exists()
 
 
-def test_writes_of_one_kind_are_one_statement(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each would have to be prepared by itself."""
-    texts: list[str] = []
+@pytest.fixture
+def sent(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
+    """What is sent to the database from now on: each statement, and the names of its parameters."""
+    statements: list[tuple[str, set[str]]] = []
     send = db.rows
-    monkeypatch.setattr(db, "rows", lambda sql, **given: texts.append(sql) or send(sql, **given))
+
+    def rows(sql: str, **given: Any) -> list[Row]:
+        statements.append((sql, set(given)))
+        return send(sql, **given)
+
+    monkeypatch.setattr(db, "rows", rows)
+    return statements
+
+
+def test_who_is_alone_sends_parameters_and_who_is_not_sends_json(
+    db: PrivateDatabase, sent: list[tuple[str, set[str]]]
+) -> None:
+    alone, *company = (one.lease for one in claim(Database(), *(make_run() for _ in range(3))))
+    write = Write(entries(step_entry()), outcome=Completed("1"))
+    write_batch(db, [(alone, write)])
+    write_batch(db, [(one, write) for one in company])
+    (lone, lone_parameters), (json, json_parameters) = sent
+    assert "json_to_recordset" not in lone
+    assert {"claims_id", "claims_token", "entries_path", "payloads_data", "leaving_status"} <= lone_parameters
+    assert "json_to_recordset" in json
+    assert json_parameters == {"claims", "entries", "payloads", "leaving"}
+
+
+def test_several_rows_of_one_run_are_json_beside_its_parameters(
+    db: PrivateDatabase, sent: list[tuple[str, set[str]]]
+) -> None:
+    [lease] = (one.lease for one in claim(Database(), make_run()))
+    write_batch(db, [(lease, Write(entries(step_entry("one"), step_entry("two", seq=2)), outcome=Completed("1")))])
+    [(statement, parameters)] = sent
+    assert statement.count("json_to_recordset") == 1
+    assert {"entries", "claims_id", "leaving_status"} <= parameters
+
+
+def test_writes_of_one_kind_are_one_statement(db: PrivateDatabase, sent: list[tuple[str, set[str]]]) -> None:
+    """Else each would have to be prepared by itself."""
     for number in range(3):
         lease: Lease = claim(Database(), make_run())[0].lease
         for seq, value in enumerate([1, "text", [number]], 1):
@@ -174,5 +209,5 @@ def test_writes_of_one_kind_are_one_statement(db: PrivateDatabase, monkeypatch: 
             entry.seconds = number / 7
             write_batch(db, [(lease, Write(entries(entry)))])
         write_batch(db, [(lease, Write(entries(step_entry("last")), outcome=Completed(str(number))))])
-    assert len(texts) == 12
-    assert len(set(texts)) == 2
+    assert len(sent) == 12
+    assert len({statement for statement, _ in sent}) == 2

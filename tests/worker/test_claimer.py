@@ -236,3 +236,27 @@ def test_without_a_backlog_the_best_goes_first(db: PrivateDatabase) -> None:
     parts.free_all()
     assert parts.claimer.tick() == 1
     assert parts.ids == [best.pk, old.pk]
+
+
+@pytest.mark.parametrize(
+    ("slots", "busy", "waited_for"), [(1, 0, []), (4, 3, []), (7, 6, []), (8, 5, [4]), (8, 4, []), (32, 31, [16])]
+)
+def test_who_has_many_slots_and_few_free_waits_for_half_of_them(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, slots: int, busy: int, waited_for: list[int]
+) -> None:
+    parts = Parts(db, slots, *(make_run() for _ in range(busy)))
+    asked: list[int] = []
+    wait = parts.slots.wait_for_room
+
+    def wait_for_room(timeout: float, at_least: int = 1) -> int:
+        if at_least > 1:
+            assert timeout == module.GATHER_SECONDS
+            asked.append(at_least)
+        return wait(timeout, at_least)
+
+    monkeypatch.setattr(parts.slots, "wait_for_room", wait_for_room)
+    assert parts.claimer.tick() == busy
+    asked.clear()
+    parts.queue.ids = [make_run().pk]
+    assert parts.claimer.tick() == 1
+    assert asked == waited_for

@@ -142,7 +142,7 @@ def claim_suspect(d: Dialect) -> str:
 def load_journal(d: Dialect) -> str:
     return f"""
         SELECT run_id, path, seq, kind, status, attempts, value, error, wake_at, awaits, undo
-        FROM django_durable_journalentry WHERE run_id {d.among_ids("ids")}"""
+        FROM django_durable_journalentry WHERE run_id {d.among("ids")}"""
 
 
 def keep_claims(d: Dialect) -> str:
@@ -163,7 +163,7 @@ def keep_and_load(d: Dialect) -> str:
 def load_events(d: Dialect) -> str:
     return f"""
         SELECT run_id, id, name, payload, sent_at FROM django_durable_event
-        WHERE run_id {d.among_ids("ids")} AND consumed_at IS NULL ORDER BY id"""
+        WHERE run_id {d.among("ids")} AND consumed_at IS NULL ORDER BY id"""
 
 
 def load_children(d: Dialect) -> str:
@@ -175,7 +175,7 @@ def load_children(d: Dialect) -> str:
                 (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'output'),
                 (SELECT data FROM django_durable_payload p WHERE p.run_id = c.id AND p.kind = 'error')
             FROM django_durable_journalentry j JOIN django_durable_run c ON c.parent_id = j.run_id AND {path}
-            WHERE j.run_id {d.among_ids("ids")} AND j.kind = '{kind}' AND j.status = 'waiting'
+            WHERE j.run_id {d.among("ids")} AND j.kind = '{kind}' AND j.status = 'waiting'
                 AND c.status IN {TERMINAL} {more}"""
 
     # Not with OR: who waits for one child would look at the thousands of a map that is over.

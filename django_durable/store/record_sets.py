@@ -1,0 +1,80 @@
+"""The rows of a batch as its statements take them: as JSON, or one by one as the parameters of a lone run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
+
+from ..core.journal.journal import Entry
+from .batch import Batch
+from .database import as_json
+from .dialects import Dialect
+
+NEVER = (None, None, None)
+
+
+def written(batch: Batch, name: str) -> str:
+    """A record set as JSON."""
+    match name:
+        # What every commit has is not written by way of dicts, whose encoder takes three times as long.
+        case "claims":
+            key = batch.dialect.key
+            claims = (f'{{"id":"{key(one.run_id)}","token":"{key(one.token)}"}}' for one in batch.claims)
+            return f"[{','.join(claims)}]"
+        case "entries":
+            return f"[{','.join(_entry_written(batch.dialect, *one) for one in batch.entries)}]"
+        case _:
+            return as_json(getattr(batch, name))
+
+
+def lone_rows(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The row of each record set that has one, where the batch is of one run."""
+    if len(batch.claims) != 1:
+        return
+    [lease], d = batch.claims, batch.dialect
+    yield "claims", {"id": d.key(lease.run_id), "token": d.key(lease.token)}
+    if len(batch.entries) == 1:
+        yield "entries", _entry_row(d, *batch.entries[0])
+    for name, rows in (("payloads", batch.payloads), ("leaving", batch.leaving)):
+        if len(rows) == 1:
+            yield name, rows[0]
+
+
+def _entry_written(d: Dialect, run_id: Any, entry: Entry) -> str:
+    always = (
+        f'{{"run_id":"{run_id}","path":{quoted(entry.path)},"seq":{entry.seq},"kind":"{entry.kind}",'
+        f'"status":"{entry.status}","attempts":{entry.attempts}'
+    )
+    value = "" if entry.value is None else f',"value":{quoted(entry.value)}'
+    seconds = "" if entry.seconds is None else f',"seconds":{entry.seconds!r}'
+    rare = "," + as_json([_rare(d, entry)])[2:-2] if _has_rare(entry) else ""
+    return f"{always}{value}{seconds}{rare}}}"
+
+
+def _entry_row(d: Dialect, run_id: Any, entry: Entry) -> dict[str, Any]:
+    row = {
+        "run_id": run_id,
+        "path": entry.path,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "status": entry.status,
+        "attempts": entry.attempts,
+        "value": entry.value,
+        "seconds": entry.seconds,
+    }
+    return row | _rare(d, entry) if _has_rare(entry) else row
+
+
+def _has_rare(entry: Entry) -> bool:
+    return (entry.error, entry.wake_at, entry.wake_after) != NEVER or bool(entry.awaits or entry.undo)
+
+
+def _rare(d: Dialect, entry: Entry) -> dict[str, Any]:
+    return {
+        "error": entry.error,
+        "wake_at": d.instant(entry.wake_at),
+        "wake_after": entry.wake_after,
+        "awaits": entry.awaits or None,
+        "undo": entry.undo or None,
+    }
