@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import machine, page
+from benchmarks.suite import machine, page, scenarios
 from benchmarks.suite.chart import chart
 from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
 from benchmarks.suite.ledger import Incomparable, Ledger
@@ -382,3 +382,30 @@ def test_it_measures_real_processes(tmp_path: Path) -> None:
     # Each of the two steps of ten runs is a row of the journal, and hardly a commit of its own.
     assert series["cost"]["wal_bytes"] > 100
     assert 0 < series["cost"]["write_transactions"] < 3
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "seconds", "times"),
+    [(1, 0.1, 1), (2, 0.1, 2), (4, 0.1, 10), (4, 1.0, 8), (4, 2.5, 4), (4, 60.0, 4)],
+)
+def test_what_is_soon_over_is_measured_more_often(
+    monkeypatch: pytest.MonkeyPatch, repetitions: int, seconds: float, times: int
+) -> None:
+    now = [0.0]
+    sizes: list[int] = []
+    bench = SimpleNamespace(sizes=Sizes(), stage=None, database="")
+
+    @contextmanager
+    def scenario(_: object) -> Iterator[scenarios.Once]:
+        def once() -> Iterator[Sample]:
+            now[0] += seconds
+            sizes.append(bench.sizes.drain)
+            yield Sample("S2_drain", 1.0, {}, 0.0, bench.sizes.drain)
+
+        yield once
+
+    monkeypatch.setitem(SCENARIOS, "S2", scenario)
+    monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
+    monkeypatch.setattr(scenarios, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    assert len(list(scenarios.measured(bench, "S2", repetitions))) == times  # type: ignore[arg-type]
+    assert sizes == [1_250 if times > 1 else 5_000] + [5_000] * (times - 1)
