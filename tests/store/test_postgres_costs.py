@@ -112,6 +112,9 @@ def test_the_hot_tables_have_their_settings(db: PrivateDatabase):
     options = dict(db.rows("SELECT relname::text, reloptions FROM pg_class WHERE relname LIKE 'django_durable%%'"))
     assert "fillfactor=80" in options["django_durable_run"]
     assert "fillfactor=50" in options["django_durable_worker"]
+    # Both go with their run, as many at a time.
+    for table in ("journalentry", "payload"):
+        assert "autovacuum_vacuum_scale_factor=0.05" in options[f"django_durable_{table}"]
 
 
 def test_who_has_made_a_later_claim_is_kept_without_a_wait_for_the_disk(db: PrivateDatabase):
