@@ -24,6 +24,9 @@ PUSH_SECONDS = 0.2
 BREAK_SECONDS = 1.0
 """How long Redis is left alone after it failed."""
 BLOCK_SECONDS = 1.0
+SHORTEST_BLOCK = 0.002
+"""Redis counts whole milliseconds, and none of them is for ever: 6.2 was asked for one or less, and blocked until the
+socket's time was up."""
 HANG_SECONDS = 1.0
 """An answer that is so late will not come: while a worker waits for it, it does not look at the database either."""
 LIST_LIMIT = 100_000
@@ -123,6 +126,7 @@ class RedisQueue:
         # Who will not wait is not to block: Redis looks ten times a second whose time is up.
         if found or timeout <= 0:
             return found
+        timeout = max(timeout, SHORTEST_BLOCK)
         # Redis is not asked for those that came with it: to begin with the first is worth more than one claim for all.
         first = client.blpop(keys, timeout=timeout)
         return [] if first is None else [first[1]]

@@ -548,6 +548,16 @@ def test_an_idle_pop_is_no_failure_however_short_the_alias_waits(
     assert not caplog.records
 
 
+@pytest.mark.parametrize("seconds", [0.001, 0.0005, 1e-6])
+def test_an_idle_pop_that_waits_for_less_than_redis_counts_is_no_failure(
+    queue: RedisQueue, caplog: pytest.LogCaptureFixture, seconds: float
+):
+    """Redis 6.2 takes a millisecond and less for none, which is for ever: until the socket's time is up."""
+    assert queue.pop(["default"], 1, seconds) == []
+    assert queue.gives_hints
+    assert not caplog.records
+
+
 def test_the_sockets_have_the_time_that_their_use_needs(queue: RedisQueue):
     """Whatever the cache alias says: its own sockets serve a cache, and are shared by all who use it."""
     queue.push([ready()])
