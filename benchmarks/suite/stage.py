@@ -57,6 +57,7 @@ class Stage:
         return {
             **kept,
             "PYTHONPATH": str(FOLDER),
+            "PYTHONFAULTHANDLER": "1",
             "BENCH_POSTGRES": self.url(database),
             "BENCH_REDIS": self.redis.url,
             "BENCH_FOLDER": str(scratch),

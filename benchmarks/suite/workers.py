@@ -16,6 +16,8 @@ import psutil
 
 ENDS_WITHIN = 40.0
 """Seconds; the slowest (Celery, stopped in the middle of its work) has taken 32."""
+DUMPS_WITHIN = 5.0
+LINES_TOLD = 200
 
 
 class Workers:
@@ -61,8 +63,23 @@ def workers(commands: list[list[str]], environment: dict[str, str], log: Path) -
     started = Workers(processes)
     try:
         yield started
+    except (RuntimeError, TimeoutError):
+        _tell_of(started, log)
+        raise
     finally:
         _end(started, processes)
+
+
+def _tell_of(started: Workers, log: Path) -> None:
+    """What they have said, and where each of their threads is: what was waited for did not come."""
+    # Python writes all stacks where it is aborted, as ``environment`` asks of it.
+    started.let_go()
+    everyone = started.all()
+    for process in everyone:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGABRT)
+    psutil.wait_procs(everyone, DUMPS_WITHIN)
+    print(*log.read_text(errors="replace").splitlines()[-LINES_TOLD:], sep="\n", flush=True)
 
 
 def _end(started: Workers, processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -409,3 +409,13 @@ def test_what_is_soon_over_is_measured_more_often(
     monkeypatch.setattr(scenarios, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     assert len(list(scenarios.measured(bench, "S2", repetitions))) == times  # type: ignore[arg-type]
     assert sizes == [1_250 if times > 1 else 5_000] + [5_000] * (times - 1)
+
+
+def test_who_is_compared_with_all_others_comes_first_and_again_at_the_end() -> None:
+    order = [participant.name + visit for participant, visit in suite.visits(PARTICIPANTS)]
+    assert order[:3] == ["limits", "django_durable", "dbos"]
+    assert order[-2:] == ["limits again", "django_durable again"]
+    assert len(order) == len(set(order)) == len(PARTICIPANTS) + 2
+    assert suite.visits(participants(["dbos"])) == [(*participants(["dbos"]), "")]
+    alone = participants(["limits", "django_durable"])
+    assert suite.visits(alone) == [(participant, "") for participant in alone]
