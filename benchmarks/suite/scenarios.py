@@ -210,7 +210,7 @@ def latency(bench: Bench) -> Iterator[Once]:
             yield Sample("S6_latency_p50_ms", cuts[49], cost, noise, count)
             yield Sample("S6_latency_p99_ms", cuts[98], cost, noise, count)
 
-    yield once
+        yield once
 
 
 @contextmanager
