@@ -16,7 +16,7 @@ def change(schema_editor: BaseDatabaseSchemaEditor, sql: str) -> None:
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT relkind = 'p' FROM pg_class WHERE oid = %s::regclass", [TABLE])
-        [is_partitioned] = cursor.fetchone() or (False,)
+        is_partitioned = cursor.fetchone()[0]
     # A project may have partitioned it by hand (docs/scaling.md): only each partition takes such settings then.
     if not is_partitioned:
         schema_editor.execute(f"ALTER TABLE {TABLE} {sql}")

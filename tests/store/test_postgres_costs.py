@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -115,6 +116,19 @@ def test_the_hot_tables_have_their_settings(db: PrivateDatabase):
     # Both go with their run, as many at a time.
     for table in ("journalentry", "payload"):
         assert "autovacuum_vacuum_scale_factor=0.05" in options[f"django_durable_{table}"]
+
+
+def test_a_table_that_somebody_has_partitioned_keeps_its_settings(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL would refuse them, and the migration with them."""
+    migration = import_module("django_durable.migrations.0004_payload_vacuum")
+    monkeypatch.setattr(migration, "TABLE", "partitioned_by_hand")
+    with connection.schema_editor() as editor:
+        editor.execute("CREATE TABLE partitioned_by_hand (id uuid) PARTITION BY RANGE (id)")
+        migration.set_all(None, editor)
+        migration.reset_all(None, editor)
+        editor.execute("DROP TABLE partitioned_by_hand")
 
 
 def test_who_has_made_a_later_claim_is_kept_without_a_wait_for_the_disk(db: PrivateDatabase):
