@@ -26,6 +26,7 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.store.receipts import Receipt
 from django_durable.worker import batch_writer as module
 from django_durable.worker import committer as committer_module
+from django_durable.worker import company
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import LEASE, REFUSED_SEQ, Refused, entries, running, step_entry
@@ -137,6 +138,31 @@ def test_what_gathers_during_a_commit_goes_into_the_next_one(
     assert store.batches[1] == [one.run_id for one in leases[1:]]
     # The first leader does not work for the others any longer than for itself.
     assert len(set(leaders)) == 2
+
+
+def test_threads_that_were_answered_together_share_the_next_commit(
+    committer: Committer,
+    store: Store,
+    pool: ThreadPoolExecutor,
+    lease: Callable[[], Lease],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(company, "TURN_SECONDS", PATIENCE)
+    monkeypatch.setattr(company, "LONGEST_SECONDS", PATIENCE)
+    leases = [lease() for _ in range(4)]
+    leading = gather(committer, store, pool, leases)
+    store.is_open.set()
+    assert leading.result(PATIENCE).is_held
+    wait_until(lambda: not committer._is_led, message="the commit of the three")
+    early, *others = [one.run_id for one in leases[1:]]
+    writes = [pool.submit(committer.write, leases[1], a_step("next"))]
+    # One of three leads, and waits for two.
+    wait_until(lambda: committer._company._all_back is not None, message="the leader waits")
+    assert len(store.batches) == 2
+    writes += [pool.submit(committer.write, one, a_step("next")) for one in leases[2:]]
+    assert all(write.result(PATIENCE).is_held for write in writes)
+    assert [len(batch) for batch in store.batches] == [1, 3, 3]
+    assert (store.batches[2][0], set(store.batches[2][1:])) == (early, set(others))
 
 
 def test_coroutines_are_led_by_the_committers_own_thread(

@@ -1,7 +1,7 @@
 """This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
 
 A variant's second word is its queue, none means Redis; or ``threads``: ``def`` workflows, as many at a time as
-docs/performance.md recommends where a commit takes milliseconds.
+docs/performance.md recommends where steps take no longer than a commit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ CONCURRENCY = {"async": "200", "async-database": "200", "sync-threads": "128"}
 class DjangoDurable(More, System):
     variants = ("sync", "async", "sync-database", "async-database")
     doors = ("sync", "sync-database")
+    drains = ("sync", "sync-threads", "async", "sync-database", "async-database")
 
     def __init__(self) -> None:
         from tests.servers import database_settings
