@@ -30,7 +30,7 @@ from .stage import Stage, stage
 from .systems import OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
-"""What a system calls its variants that take part in a scenario; of all others they all do."""
+"""What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
 
 
 def main() -> int:
@@ -144,7 +144,7 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:
-    """Its ``variants``, and those of them that some scenarios are for (``NAMED``)."""
+    """Its ``variants``, and those that some scenarios have in their place (``NAMED``)."""
     environment = scene.environment("postgres", "")
     told = subprocess.run(
         [python, participant.script, "describe"], env=environment, check=True, stdout=subprocess.PIPE, text=True

@@ -7,7 +7,7 @@ is imported here, since each environment imports it.
 
 What the harness hands over stands in the environment: ``BENCH_POSTGRES`` (URL of a database of the system's own),
 ``BENCH_REDIS`` (URL of a Redis of the run's own), ``BENCH_FOLDER`` (a scratch folder that goes with the run),
-``BENCH_VARIANT`` (one of the system's ``variants``).
+``BENCH_VARIANT`` (one of the system's ``variants``, ``doors`` or ``drains``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ writes whose row was held when the last leader had nothing else to do.
 That a run is in flight does not say that it is about to commit, so nobody lingers for that: a linger of 1 ms made
 coroutines a quarter slower, and the steps of one run beside another that was inside of a long step took twice as long.
 The commit that is under way is the linger of those who come meanwhile. But threads that were just answered together
-come back together, and are waited for (``Company``).
+come back together, and are waited for (``Cohort``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..store.claiming import load_news
 from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
-from .company import Company
+from .cohort import Cohort
 from .held import HeldRows
 from .submission import Submission, Then, answer_all
 
@@ -59,7 +59,7 @@ class Committer:
         self._mutex = threading.Lock()
         self._waiting: list[Submission] = []
         self._held = HeldRows()
-        self._company = Company(self._mutex)
+        self._cohort = Cohort(self._mutex)
         self._is_led = False
         self._calls = threading.Semaphore(0)
         self._is_called = False
@@ -125,7 +125,7 @@ class Committer:
         """Whether the caller is to lead."""
         with self._mutex:
             self._waiting.append(own)
-            self._company.is_back()
+            self._cohort.returned()
             if self._is_led:
                 return False
             self._is_led = True
@@ -134,7 +134,7 @@ class Committer:
     def _hand_over(self, own: Submission) -> None:
         with self._mutex:
             self._waiting.append(own)
-            self._company.is_back()
+            self._cohort.returned()
             if not self._is_led:
                 self._call()
 
@@ -146,7 +146,7 @@ class Committer:
         False: the own write is not done, since its row is held. Whoever leads when the row is due rouses its thread.
         """
         while True:
-            self._company.gather()
+            self._cohort.wait()
             batch = self._take()
             self._writer.commit(batch)
             self._answer(batch)
@@ -179,13 +179,23 @@ class Committer:
         return list(batch.values())
 
     def _answer(self, batch: Sequence[Submission]) -> None:
-        self._company.part(sum(one.is_done and one.may_lead for one in batch))
+        with self._mutex:
+            self._cohort.answered(self._worth_waiting_for(batch))
         answer_all(one for one in batch if one.is_done)
         if held := [one for one in batch if not one.is_done]:
             with self._mutex:
                 now = clock.monotonic()
                 for one in held:
                     self._held.put(one, now)
+
+    def _worth_waiting_for(self, batch: Sequence[Submission]) -> int:
+        """How many threads that are about to be answered may add to the next batch (mutex held). It may have no room
+        for more; and a run that is in line already, with the write of another branch, has one write a batch."""
+        threads = [one for one in batch if one.is_done and one.may_lead]
+        if not (threads and self._waiting):
+            return len(threads)
+        in_line = {one.lease.run_id for one in self._waiting}
+        return min(sum(one.lease.run_id not in in_line for one in threads), BATCH - len(self._waiting))
 
     # --- the committer's own thread ------------------------------------------------------------
 

@@ -53,6 +53,15 @@ def test_a_ratio_is_ours_over_the_best_of_theirs(tmp_path: Path) -> None:
     assert ratios(made) == {"S2_drain_vs_dbos": (7.921, False), "S2_async_vs_dbos": (49.505, True)}
 
 
+def test_threads_have_the_better_of_two_settings_where_many_runs_are_worked_off(tmp_path: Path) -> None:
+    figures: dict[str, list[float]] = {}
+    for figure in ("S2_drain", "S3_steps", "S9_mixed"):
+        figures |= {f"{figure}__dbos__sync": [100.0], f"{figure}__django_durable__sync": [300.0]}
+        figures[f"{figure}__django_durable__sync-threads"] = [1500.0]
+    found = {name: ratio for name, (ratio, _) in ratios(ledger(tmp_path / "results.json", **figures)).items()}
+    assert found == {"S2_drain_vs_dbos": 15.0, "S3_sync_vs_dbos": 15.0, "S9_mixed_vs_dbos": 3.0}
+
+
 def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
     made = ledger(
         tmp_path / "results.json",

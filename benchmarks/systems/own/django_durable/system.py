@@ -1,7 +1,7 @@
 """This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
 
 A variant's second word is its queue, none means Redis; or ``threads``: ``def`` workflows, as many at a time as
-docs/performance.md recommends where steps take no longer than a commit.
+docs/performance.md recommends where steps take next to no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from more import More
 from protocol import System, serve
 
 CONCURRENCY = {"async": "200", "async-database": "200", "sync-threads": "128"}
-"""Coroutines are cheap (docs/performance.md); a thread each is not."""
+"""As docs/performance.md recommends for steps that do nothing; of the others it is the worker's default."""
 
 
 class DjangoDurable(More, System):
