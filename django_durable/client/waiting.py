@@ -14,11 +14,9 @@ from ..store.database import Database
 
 FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.25
 """Seconds. A short run on an idle system is over within a few milliseconds."""
-LATE = 0.25
+LATE = 0.1
 """By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause; besides
-what a look itself takes."""
-SHORT, SHORT_LATE = 0.02, 0.1
-"""Within the first ``SHORT`` seconds by so much: it costs each who waits a dozen looks more then, and none later."""
+what a look itself takes. Who waits for a second looks some seventy times."""
 
 
 def pauses(
@@ -35,8 +33,7 @@ def pauses(
         left = LAST_PAUSE if timeout is None else timeout - waited
         if left <= 0:
             raise TimeoutError(f"{state()} after {timeout:g} s.")
-        late = SHORT_LATE if waited < SHORT else LATE
-        yield min(max(FIRST_PAUSE, late * waited), LAST_PAUSE, left)
+        yield min(max(FIRST_PAUSE, LATE * waited), LAST_PAUSE, left)
 
 
 def _refuse_to_hang(call: str, instead: str) -> None:

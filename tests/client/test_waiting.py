@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_durable.client import waiting
-from django_durable.client.waiting import FIRST_PAUSE, LAST_PAUSE, LATE, SHORT, SHORT_LATE, pauses
+from django_durable.client.waiting import FIRST_PAUSE, LAST_PAUSE, LATE, pauses
 
 
 class Clock:
@@ -35,9 +35,9 @@ def looks_at(end: float, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     ("end", "late"),
     [
         (0.0004, FIRST_PAUSE),
-        (0.006, 0.006 * SHORT_LATE),
-        (0.018, 0.018 * SHORT_LATE),
+        (0.006, 0.006 * LATE),
         (0.1, 0.1 * LATE),
+        (0.9, 0.9 * LATE),
         (60, LAST_PAUSE),
     ],
 )
@@ -46,7 +46,8 @@ def test_what_was_short_is_seen_soon(end: float, late: float, monkeypatch: pytes
 
 
 def test_who_waits_for_long_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = looks_at(11, monkeypatch)
-    assert len([at for at in looks if at < SHORT]) <= 26
-    assert len([at for at in looks if SHORT <= at < 1]) <= 18
-    assert len([at for at in looks if 1 <= at < 11]) in (40, 41)
+    looks = looks_at(13, monkeypatch)
+    assert len([at for at in looks if at < 0.02]) <= 26
+    assert len([at for at in looks if 0.02 <= at < 1]) <= 42
+    assert len([at for at in looks if 1 <= at < 3]) <= 12
+    assert len([at for at in looks if 3 <= at < 13]) in (40, 41)
