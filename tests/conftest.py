@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from tests.servers import Folder, PostgresServer, RedisServer, Servers
 # What only PostgreSQL has: plans, statistics, isolation levels, row locks that can be looked at. And what only SQLite
 # has: one writer at a time.
 collect_ignore_glob = ["*/test_postgres_*.py" if django_settings.BACKEND == "sqlite" else "*/test_sqlite_*.py"]
+# What a shell starts with ``&`` is told to ignore SIGINT, and so would be all that tests start: they send it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes is no promise of ours, and on a machine that is busy no fault.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
@@ -105,10 +109,10 @@ SIGNALS = [signal for signal in vars(signals).values() if isinstance(signal, Sig
 @pytest.fixture(autouse=True)
 def _no_receiver_left() -> Iterator[None]:
     """Receivers are held weakly: one that a test connected lives on until garbage is collected, whenever that is."""
-    before = [list(signal.receivers) for signal in SIGNALS]
+    before = [list(one.receivers) for one in SIGNALS]
     yield
-    for signal, receivers in zip(SIGNALS, before, strict=True):
-        signal.receivers = receivers
+    for one, receivers in zip(SIGNALS, before, strict=True):
+        one.receivers = receivers
 
 
 @pytest.fixture(autouse=True)
