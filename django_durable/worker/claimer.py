@@ -316,7 +316,7 @@ class Claimer:
         """
         settings = durable_settings()
         if not self._queue.gives_hints:
-            # Never longer: that is how late a run may start. And a short one is over within it.
+            # Never longer: that is how late a run may start. As a rule a short one is over within it, too.
             return settings.POLL_SECONDS * random.uniform(0.9, 1.0)
         sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.1)
         return sweep if due_in is None else min(sweep, max(due_in, HELD_SECONDS))
