@@ -12,6 +12,7 @@ from django.db.models import Q
 from django_durable.models import Run, Tally, Worker
 from django_durable.store import recovery
 from django_durable.store.database import Database
+from tests.acceptance.traces import freeze_between_writes
 from tests.app.models import Counter
 from tests.processes import Worker as WorkerProcess
 from tests.processes import wait_until
@@ -39,10 +40,11 @@ class Zombie(WorkerProcess):
         self._said = len(self.log)
 
     def freeze_between_beats(self) -> None:
-        """At a moment at which its heartbeat is in no statement: frozen in one it would hold rows, on SQLite all."""
+        """At a moment at which its heartbeat is in no statement: frozen in one it would hold rows."""
         before = last_beat()
         wait_until(lambda: last_beat() != before, message="a beat")
-        self.freeze()
+        # A beat is seen before it has given up the lock of its transaction.
+        freeze_between_writes(self)
 
     def wait_for_end(self, run_id: UUID) -> str:
         """What the thawed process says of how its attempt at the run has ended."""

@@ -21,7 +21,13 @@ from django_durable.store.claiming import claim_ids
 from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
-from tests.acceptance.traces import new_gate, open_gate, wait_for_entry, wait_for_trace
+from tests.acceptance.traces import (
+    freeze_between_writes,
+    new_gate,
+    open_gate,
+    wait_for_entry,
+    wait_for_trace,
+)
 from tests.invariants import violated
 from tests.processes import wait_until
 from tests.reliability.freezing import (
@@ -81,7 +87,7 @@ def test_nothing_stands_that_a_thawed_worker_writes(thinks: str) -> None:
     is_believing = thinks.startswith("believes")
     zombie, gate = Zombie(BELIEVES if is_believing else SEES), new_gate()
     runs = start_at_the_gate(gate)
-    zombie.freeze() if is_believing else zombie.freeze_between_beats()
+    freeze_between_writes(zombie) if is_believing else zombie.freeze_between_beats()
     (lose_leases if is_believing else wait_until_lapsed)(*ids_of(runs))
     open_gate(gate)
     finish_elsewhere(runs)
@@ -99,7 +105,7 @@ def test_without_the_fence_each_of_these_writes_is_seen() -> None:
     """Else the test above would pass as well where the thawed process had sent nothing at all."""
     zombie, gate = Zombie(BELIEVES, is_fenced=False), new_gate()
     runs = start_at_the_gate(gate)
-    zombie.freeze()
+    freeze_between_writes(zombie)
     lose_leases(*ids_of(runs))
     open_gate(gate)
     finish_elsewhere(runs)
@@ -120,7 +126,7 @@ def test_what_a_plain_step_of_a_thawed_worker_sends_is_not_fenced_and_by_a_key_a
     run = tells.enqueue(str(listener.id), gate, is_keyed)
     frozen = wait_for_trace(run.id, "tell").pid
     wait_until(lambda: listener.refresh().status == "waiting", message="the listener to wait")
-    zombie.freeze()
+    freeze_between_writes(zombie)
     lose_leases(run.id)
     open_gate(gate)
     run_until_idle()
@@ -141,7 +147,7 @@ def test_a_run_that_another_still_works_on_is_left_to_it(db: PrivateDatabase) ->
     zombie, gate = Zombie(BELIEVES), new_gate()
     run = journals.enqueue(gate)
     wait_for_trace(run.id, "held")
-    zombie.freeze()
+    freeze_between_writes(zombie)
     lose_leases(run.id)
     [heir] = claim_ids(db, claimant(journals.name), [run.id], lease=LONG, time=DatabaseClock())
     before = all_rows()
