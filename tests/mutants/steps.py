@@ -46,7 +46,7 @@ RESULTS = [
         "return not state.startswith(PROGRAM_LIMIT_EXCEEDED)",
         "return state.startswith(PROGRAM_LIMIT_EXCEEDED)",
         "A database that is away for a moment fails the steps of that moment.",
-        ("tests/worker/test_committer.py::test_a_lost_connection_is_tried_again",),
+        ("tests/worker/committing/test_committer.py::test_a_lost_connection_is_tried_again",),
     ),
     Mutant(
         "read-only-fails-the-write",
