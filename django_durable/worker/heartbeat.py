@@ -80,8 +80,11 @@ class Heartbeat:
                 asked = renewed[lease.token]
                 lease.hear(cancelling=asked.cancel, pausing=asked.pause)
         if missing:
-            # Not renewed: finished meanwhile, held by somebody (then the next beat comes in time), or lost.
+            # Not renewed: finished meanwhile, lost, or held. As a rule by a commit of ours, whose next one may come as
+            # the next beat does; so it renews the lease.
             kept = still_held(self._db, missing)
             for lease in missing:
-                if lease.token not in kept:
+                if lease.token in kept:
+                    lease.missed_beat = True
+                else:
                     lease.lose()

@@ -256,6 +256,23 @@ LAPSES = [
         ("tests/worker/test_heartbeat.py::test_a_lease_that_was_taken_away_is_lost",),
     ),
     Mutant(
+        "beat-missed-for-good",
+        "worker/heartbeat.py",
+        "lease.missed_beat = True",
+        "lease.missed_beat = False",
+        "A run whose commits hold its row at each beat is handed back in the midst of its steps.",
+        ("tests/worker/test_postgres_rows.py::test_a_run_whose_commits_hold_its_row_at_each_beat_keeps_its_lease",),
+        POSTGRES,
+    ),
+    Mutant(
+        "renewed-before-its-commit",
+        "store/committing.py",
+        "if lease.missed_beat and not db.connection.in_atomic_block]",
+        "if lease.missed_beat]",
+        "An atomic step renews its lease here, and then its transaction is rolled back.",
+        ("tests/store/test_renewed_leases.py::test_a_write_within_a_transaction_of_the_callers_renews_nothing",),
+    ),
+    Mutant(
         "lease-from-the-answer",
         "worker/heartbeat.py",
         "                lease.renew(ends)",

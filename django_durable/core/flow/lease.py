@@ -26,6 +26,8 @@ class Lease:
     release_requested: bool = False
     is_suspect: bool = False
     """Whether the run is worked on alone since it may have killed a process: until it journals something new."""
+    missed_beat: bool = False
+    """Whether the last heartbeat found the run's row held, and left it: the next write renews the lease as well."""
 
     @property
     def is_over(self) -> bool:
@@ -47,6 +49,7 @@ class Lease:
 
     def renew(self, ends: float) -> None:
         self.ends = ends
+        self.missed_beat = False
 
     def lose(self) -> None:
         self.is_lost = True
