@@ -10,7 +10,6 @@ from uuid import UUID
 from django.db.utils import IntegrityError
 
 from ..conf import durable_settings
-from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.annotations import merged
 from ..core.journal.journal import Write
@@ -24,7 +23,6 @@ from .fencing import still_held
 from .lone import Lone, Shape, as_parameters
 from .receipts import Receipt, Receipts
 from .record_sets import lone_rows, written
-from .recovery import renew
 from .sql import commits
 
 AT_ONCE = ("entries", "payloads", "logged", "leaving")
@@ -45,15 +43,11 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     receipts = Receipts(db.dialect, [lease for lease, _ in writes])
     # Whoever ends is cleared by that.
     cleared = {lease.run_id: lease for lease, write in writes if _is_cleared(lease, write)}
-    # Of an atomic step's transaction nobody knows here whether it will commit.
-    overdue = [lease for lease, _ in writes if lease.missed_beat and not db.connection.in_atomic_block]
-    renewed: list[tuple[Lease, float]] = []
     try:
-        at_once = batch.is_plain and db.dialect.has_writing_ctes and not cleared and not overdue
+        at_once = batch.is_plain and db.dialect.has_writing_ctes and not cleared
         if not (at_once and _is_written_at_once(db, batch, receipts)):
             with db.transaction():
                 _write_in_turn(db, batch, receipts, cleared)
-                renewed = _renew(db, overdue)
         _find_lost(db, writes, receipts)
     except BaseException:
         for _, write in writes:
@@ -63,8 +57,6 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
         raise
     for run_id, lease in cleared.items():
         lease.is_suspect = not receipts.by_run[run_id].is_held
-    for lease, ends in renewed:
-        lease.renew(ends)
     for lease, write in writes:
         receipts.leave_to_the_sweep(lease.run_id, write.outcome)
         if isinstance(write.outcome, Released):
@@ -76,16 +68,6 @@ def _is_cleared(lease: Lease, write: Write) -> bool:
     """Whether a suspect journals something new, and does not end: who ends is cleared by that."""
     goes_on = write.outcome is None or isinstance(write.outcome, Released | Paused)
     return lease.is_suspect and bool(write.entries) and goes_on
-
-
-def _renew(db: Database, overdue: Sequence[Lease]) -> list[tuple[Lease, float]]:
-    """Renew the leases, behind the fence; each with its end, which counts once the transaction has committed."""
-    if not overdue:
-        return []
-    seconds = durable_settings().LEASE_SECONDS
-    ends = clock.monotonic() + seconds
-    renewed = renew(db, overdue, lease=seconds)
-    return [(lease, ends) for lease in overdue if lease.token in renewed]
 
 
 def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from ..conf import durable_settings
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.payloads.surviving import survive, warn
@@ -14,6 +15,7 @@ from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
 from ..store.reaching import is_out_of_reach
 from ..store.receipts import Receipt
+from ..store.recovery import renew_missed
 from .submission import Submission
 
 logger = logging.getLogger("django_durable.worker")
@@ -69,6 +71,7 @@ class BatchWriter:
         return ours
 
     def _write(self, batch: Sequence[Submission]) -> None:
+        renew_missed(self._db, (one.lease for one in batch), lease=durable_settings().LEASE_SECONDS)
         receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
         done = [(one, receipts[one.lease.run_id]) for one in batch]
         done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]

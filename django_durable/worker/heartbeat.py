@@ -80,11 +80,10 @@ class Heartbeat:
                 asked = renewed[lease.token]
                 lease.hear(cancelling=asked.cancel, pausing=asked.pause)
         if missing:
-            # Not renewed: finished meanwhile, lost, or held. As a rule by a commit of ours, whose next one may come as
-            # the next beat does; so it renews the lease.
+            # Finished meanwhile, lost, or held: by a commit of ours as a rule, which knows as soon as it can.
+            for lease in missing:
+                lease.missed_beat = True
             kept = still_held(self._db, missing)
             for lease in missing:
-                if lease.token in kept:
-                    lease.missed_beat = True
-                else:
+                if lease.token not in kept:
                     lease.lose()

@@ -265,12 +265,12 @@ LAPSES = [
         POSTGRES,
     ),
     Mutant(
-        "renewed-before-its-commit",
-        "store/committing.py",
-        "if lease.missed_beat and not db.connection.in_atomic_block]",
-        "if lease.missed_beat]",
-        "An atomic step renews its lease here, and then its transaction is rolled back.",
-        ("tests/store/test_renewed_leases.py::test_a_write_within_a_transaction_of_the_callers_renews_nothing",),
+        "missed-beat-revives",
+        "store/recovery.py",
+        "if one.token in renewed and one.ends == before and not one.is_over:",
+        "if one.token in renewed and one.ends == before:",
+        "A renewal that is answered late revives a lease after a result has been dropped since it was over.",
+        ("tests/store/test_renewed_leases.py::test_what_is_over_when_the_answer_comes_stays_over",),
     ),
     Mutant(
         "lease-from-the-answer",

@@ -1,39 +1,43 @@
-"""Leases that are renewed other than by a beat that finds its row free: by a commit, or late."""
+"""Leases that are renewed later than by a beat that finds their rows free."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
-from django.db import DatabaseError, transaction
 
 from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
-from django_durable.core.journal.journal import Write
-from django_durable.core.journal.outcomes import Completed, Outcome, Released
 from django_durable.models import Run
 from django_durable.store import recovery
-from django_durable.store.committing import write_batch
-from django_durable.store.database import Database, PrivateDatabase
+from django_durable.store.database import PrivateDatabase
 from tests.store.parallel import Hooked
-from tests.store.rows import LEASE, PAST, at, claim, entries, fresh, make_run, row_of, running, stale, step_entry
+from tests.store.rows import LEASE, PAST, at, claim, fresh, make_run, row_of, running, stale
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Travel = Callable[[float], None]
 
 
-def a_step(outcome: Outcome | None = None) -> Write:
-    return Write(entries(step_entry()), outcome=outcome)
-
-
 @pytest.fixture
-def left(db: PrivateDatabase, travel: Travel) -> Lease:
-    """One whose row a heartbeat found held, ten seconds after the claim."""
+def missed(db: PrivateDatabase, travel: Travel) -> Lease:
+    """One that a heartbeat has missed, ten seconds after the claim."""
     lease = running(db).lease
     travel(10)
     lease.missed_beat = True
     return lease
+
+
+@pytest.fixture
+def hooked() -> Iterator[Hooked]:
+    db = Hooked()
+    yield db
+    db.close()
+
+
+def renew_missed(db: PrivateDatabase, *leases: Lease) -> None:
+    recovery.renew_missed(db, leases, lease=LEASE)
 
 
 def seconds_left(lease: Lease) -> tuple[float, float]:
@@ -42,61 +46,46 @@ def seconds_left(lease: Lease) -> tuple[float, float]:
     return lease.ends - clock.monotonic(), (ends - clock.utcnow()).total_seconds()
 
 
-def test_a_write_renews_what_a_beat_has_left(db: PrivateDatabase, left: Lease) -> None:
-    other = running(db).lease
+def test_what_a_beat_has_missed_is_renewed_once(hooked: Hooked, missed: Lease) -> None:
+    other = running(hooked).lease
     before = row_of(other.run_id)
-    receipts = write_batch(db, [(left, a_step()), (other, a_step())])
-    assert receipts[left.run_id].is_held and receipts[other.run_id].is_held
-    here, there = seconds_left(left)
+    renew_missed(hooked, missed, other)
+    here, there = seconds_left(missed)
     assert LEASE - 5 < here <= there + 0.01
-    assert not left.missed_beat
-    # Once: its next write finds nothing to renew, nor did that of its neighbour.
-    renewed = row_of(left.run_id)
-    assert write_batch(db, [(left, a_step())])[left.run_id].is_held
-    assert (row_of(left.run_id), row_of(other.run_id)) == (renewed, before)
+    hooked.before["lease_expires_at ="] = partial(pytest.fail, "there is nothing more to renew")
+    renew_missed(hooked, missed, other)
+    assert row_of(other.run_id) == before
 
 
-def test_a_renewal_by_a_write_counts_from_before_it_was_sent(left: Lease, travel: Travel) -> None:
-    slow = Hooked()
-    slow.after["lease_expires_at ="] = lambda: travel(10)
-    write_batch(slow, [(left, a_step())])
-    slow.close()
-    assert 0 < left.ends - clock.monotonic() <= LEASE - 10
+def test_it_counts_from_before_it_was_sent(hooked: Hooked, missed: Lease, travel: Travel) -> None:
+    hooked.after["lease_expires_at ="] = lambda: travel(10)
+    renew_missed(hooked, missed)
+    assert LEASE - 15 < missed.ends - clock.monotonic() <= LEASE - 10
 
 
-def test_a_write_that_fails_renews_nothing(left: Lease) -> None:
-    def fail() -> None:
-        raise DatabaseError("no")
-
-    db, ends = Hooked(), left.ends
-    db.after["lease_expires_at ="] = fail
-    with pytest.raises(DatabaseError):
-        write_batch(db, [(left, a_step())])
-    db.close()
-    assert (left.ends, left.missed_beat) == (ends, True)
-    assert seconds_left(left)[1] < LEASE - 5
+def test_what_is_over_when_the_answer_comes_stays_over(hooked: Hooked, missed: Lease, travel: Travel) -> None:
+    """Somebody may have dropped a result because of that."""
+    hooked.after["lease_expires_at ="] = lambda: travel(LEASE - 9)
+    renew_missed(hooked, missed)
+    assert missed.is_over
 
 
-@pytest.mark.parametrize("outcome", [Completed("1"), Released()], ids=["ends", "is handed back"])
-def test_nothing_is_renewed_of_a_run_that_is_given_up(db: PrivateDatabase, left: Lease, outcome: Outcome) -> None:
-    assert write_batch(db, [(left, a_step(outcome))])[left.run_id].is_held
-    assert fresh(left.run_id).lease_expires_at is None
+def test_where_a_beat_comes_between_its_end_stands(hooked: Hooked, missed: Lease) -> None:
+    """Which of both the database has done last nobody knows."""
+    earlier = missed.ends + 5
+    hooked.after["lease_expires_at ="] = lambda: missed.renew(earlier)
+    renew_missed(hooked, missed)
+    assert missed.ends == earlier
 
 
-def test_a_write_that_the_fence_refuses_renews_nothing(db: PrivateDatabase, left: Lease) -> None:
-    taken = stale(left)
-    taken.missed_beat, ends, before = True, taken.ends, row_of(left.run_id)
-    assert write_batch(db, [(taken, a_step())])[left.run_id].is_lost
-    assert (taken.ends, row_of(left.run_id)) == (ends, before)
-
-
-def test_a_write_within_a_transaction_of_the_callers_renews_nothing(left: Lease) -> None:
-    """Whether that is committed nobody knows yet."""
-    ends = left.ends
-    with transaction.atomic():
-        assert write_batch(Database(), [(left, a_step())])[left.run_id].is_held
-    assert (left.ends, left.missed_beat) == (ends, True)
-    assert seconds_left(left)[1] < LEASE - 5
+def test_whose_row_is_not_ours_any_more_is_not_renewed_and_asked_for_once(hooked: Hooked, missed: Lease) -> None:
+    taken = stale(missed)
+    taken.missed_beat, ends, before = True, taken.ends, row_of(missed.run_id)
+    renew_missed(hooked, taken)
+    assert (taken.ends, row_of(missed.run_id)) == (ends, before)
+    # What somebody holds for minutes must not cost each commit a statement.
+    hooked.before["lease_expires_at ="] = partial(pytest.fail, "it was asked for again before the next beat")
+    renew_missed(hooked, taken)
 
 
 def test_a_lease_that_was_seen_lapsed_and_is_renewed_since_stays(db: PrivateDatabase):

@@ -27,7 +27,7 @@ class Lease:
     is_suspect: bool = False
     """Whether the run is worked on alone since it may have killed a process: until it journals something new."""
     missed_beat: bool = False
-    """Whether the last heartbeat found the run's row held, and left it: the next write renews the lease as well."""
+    """Whether a heartbeat found the run's row held, and left it: who commits for it next renews the lease first."""
 
     @property
     def is_over(self) -> bool:
