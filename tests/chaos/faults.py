@@ -14,7 +14,10 @@ LEAVES = ("kill_group", DRAIN)
 OUTAGES = ("restart_postgres", "freeze_postgres", "cut_postgres")
 """For a while nobody gets an answer from PostgreSQL, or everybody loses the connection."""
 
-PARTIAL = ("terminate_backends", "delay_postgres", "cut_after")
+DELAY = "delay_postgres"
+"""Every message to PostgreSQL and back comes late: a commit of several statements takes half a second."""
+
+PARTIAL = ("terminate_backends", DELAY, "cut_after")
 """What hits some of the connections to PostgreSQL, or only slows them down."""
 
 OF_POSTGRES = (*OUTAGES, *PARTIAL)

@@ -160,8 +160,8 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
         if is_atomic:
             # It gave way to somebody: what it did is rolled back, which the count of these steps shows.
             return LOST_TRANSACTION
-        if story.away(given_back - story.lease, given_back) > HEARTBEAT:
-            # Its lease was nearly over, as it could not be renewed.
+        if story.hampered(given_back - story.lease, given_back) > HEARTBEAT:
+            # Its lease was nearly over, as it could not be renewed in time.
             return "a lease about to end"
     return None
 

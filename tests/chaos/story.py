@@ -10,7 +10,7 @@ from math import inf
 from typing import TypeVar
 
 from tests.chaos.evidence import Began, Change, EntryRow, Evidence, Fault, RunRow, Written
-from tests.chaos.faults import DEADLY, FREEZE, LEAVES, OF_POSTGRES, OUTAGES
+from tests.chaos.faults import DEADLY, DELAY, FREEZE, LEAVES, OF_POSTGRES, OUTAGES
 from tests.chaos.programs import Step, steps_of
 from tests.chaos.witness import BEGIN, DIE, END, Line
 
@@ -171,13 +171,20 @@ class Story:
         """How many seconds of a time nobody got an answer from PostgreSQL."""
         return _covered(self._outages, since, until)
 
+    def hampered(self, since: float, until: float) -> float:
+        """How many seconds of a time nobody got an answer from PostgreSQL, or everybody got it late."""
+        return _covered([*self._outages, *self._spans(DELAY)], since, until)
+
     def helpless(self, since: float, until: float) -> float:
         """How many seconds of a time nobody got an answer from PostgreSQL, or there was no supervisor to ask."""
         return _covered([*self._outages, *self._deserted(since, until)], since, until)
 
     @cached_property
     def _outages(self) -> list[Span]:
-        return [(fault.at, fault.until) for fault in self.faults if fault.kind in OUTAGES]
+        return self._spans(*OUTAGES)
+
+    def _spans(self, *kinds: str) -> list[Span]:
+        return [(fault.at, fault.until) for fault in self.faults if fault.kind in kinds]
 
     def _deserted(self, since: float, until: float) -> Iterator[Span]:
         """When no supervisor was there that had come to work: one had been killed with its processes or was draining,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import told
-from tests.chaos.faults import OF_POSTGRES, OF_REDIS
+from tests.chaos.faults import DELAY, OF_POSTGRES, OF_REDIS
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found
 from tests.chaos.programs import BACK_OFF, Program
@@ -73,11 +73,11 @@ def test_a_repetition_that_nothing_explains(making: Making, kind: str) -> None:
     assert repetitions(told(making.evidence)) == {"nothing": 1}
 
 
-def handed_back(making: Making, path: str, *, away: float = 0.0) -> str:
+def handed_back(making: Making, path: str, *, away: float = 0.0, kind: str = "freeze_postgres") -> str:
     """A step that began again after its claim was handed back by who had it."""
     run, token = begun(making)
     if away:
-        making.hit("freeze_postgres", seconds=away)
+        making.hit(kind, seconds=away)
     making.execute(run, path, token, 2, writes=False)
     making.lose(run, token, suspect=False)
     token = making.claim(run)
@@ -93,8 +93,11 @@ def test_an_atomic_step_may_give_way_with_all_that_it_did(making: Making) -> Non
 
 
 @pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (HEARTBEAT / 2, 1), (3 * HEARTBEAT, 0)])
-def test_who_cannot_renew_a_lease_gives_it_back_before_its_end(making: Making, away: float, expected: int) -> None:
-    run = handed_back(making, "step0", away=away)
+@pytest.mark.parametrize("kind", ["freeze_postgres", DELAY])
+def test_who_cannot_renew_a_lease_gives_it_back_before_its_end(
+    making: Making, kind: str, away: float, expected: int
+) -> None:
+    run = handed_back(making, "step0", away=away, kind=kind)
     assert found(making) == [("repeated", run)] * expected
 
 
