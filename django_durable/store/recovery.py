@@ -133,25 +133,29 @@ def renew(db: Database, held: Sequence[Lease], *, lease: float) -> dict[UUID, As
     }
 
 
-def renew_missed(db: PrivateDatabase, leases: Iterable[Lease], *, lease: float) -> None:
+def renew_missed(db: PrivateDatabase, held: Iterable[Lease], *, lease: float) -> None:
     """Renew those of the leases that the last heartbeat missed: for who is about to commit, and holds no row yet.
 
     A commit of several statements, to a database that is far away, holds its rows for most of the time, and each beat
     may find them held. Tried once for each beat: somebody else may hold a row for minutes, and that must not cost each
     commit a round trip.
     """
-    missed = [(one, one.ends) for one in leases if one.missed_beat]
+    missed = [(one, one.ends) for one in held if one.missed_beat]
     if not missed:
         return
     for one, _ in missed:
         one.missed_beat = False
     ends = clock.monotonic() + lease
-    renewed = renew(db, [one for one, _ in missed], lease=lease)
-    for one, before in missed:
-        # Not what was over before the answer came: somebody may have dropped a result because of that. And where a beat
-        # has renewed it meanwhile, nobody knows which of both came last to the row: the earlier end is kept.
-        if one.token in renewed and one.ends == before and not one.is_over:
-            one.renew(ends)
+    try:
+        renewed = renew(db, [one for one, _ in missed], lease=lease)
+    except BaseException:
+        for one, _ in missed:
+            one.missed_beat = True
+        raise
+    for one, known in missed:
+        # Not what was over before the answer came: somebody may have dropped a result because of that.
+        if one.token in renewed and not one.is_over:
+            one.renew(ends, known)
 
 
 def find_lapsed(db: Database, limit: int) -> dict[UUID, UUID]:

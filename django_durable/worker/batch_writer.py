@@ -71,7 +71,7 @@ class BatchWriter:
         return ours
 
     def _write(self, batch: Sequence[Submission]) -> None:
-        renew_missed(self._db, (one.lease for one in batch), lease=durable_settings().LEASE_SECONDS)
+        self._renew_missed(batch)
         receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
         done = [(one, receipts[one.lease.run_id]) for one in batch]
         done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]
@@ -83,6 +83,15 @@ class BatchWriter:
                 self._tell_of_lost(one)
             else:
                 self._tell_of(one, receipt)
+
+    def _renew_missed(self, batch: Sequence[Submission]) -> None:
+        try:
+            renew_missed(self._db, (one.lease for one in batch), lease=durable_settings().LEASE_SECONDS)
+        except BaseException as error:
+            if is_out_of_reach(error):
+                raise
+            # No fault of what is to be written.
+            survive(error, logger, "leases that a heartbeat had missed could not be renewed")
 
     def _split(self, batch: Sequence[Submission], error: BaseException) -> None:
         """A value that the database does not take must not fail its neighbours: halve until it is alone."""

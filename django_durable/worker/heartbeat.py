@@ -71,16 +71,17 @@ class Heartbeat:
 
     def _renew(self, leases: Sequence[Lease]) -> None:
         seconds = durable_settings().LEASE_SECONDS
+        known = [(lease, lease.ends) for lease in leases]
         ends = clock.monotonic() + seconds
         renewed = renew(self._db, leases, lease=seconds)
         missing = [lease for lease in leases if lease.token not in renewed]
-        for lease in leases:
+        for lease, before in known:
             if lease.token in renewed:
-                lease.renew(ends)
+                lease.renew(ends, before)
                 asked = renewed[lease.token]
                 lease.hear(cancelling=asked.cancel, pausing=asked.pause)
         if missing:
-            # Finished meanwhile, lost, or held: by a commit of ours as a rule, which knows as soon as it can.
+            # Finished meanwhile, lost, or held: by a commit of ours as a rule. Told at once, for the one after that.
             for lease in missing:
                 lease.missed_beat = True
             kept = still_held(self._db, missing)

@@ -24,6 +24,11 @@ DRAINING = 30.0
 LOST_TRANSACTION = "a lost transaction"
 LAPSED = "a lapsed lease"
 LATE_START = "a late start"
+ABOUT_TO_END = "a lease about to end"
+LATE_BEATS = "late heartbeats"
+MISSED_BEATS = 2
+"""Where every message is late, beat after beat may find a run's row held. A delay of no more than so many beats is no
+reason to hand it back: a lease outlasts them."""
 STARVATION = "starvation"
 """A lease lapsed, and no fault had hit its process: see ``starved``."""
 
@@ -160,9 +165,11 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
         if is_atomic:
             # It gave way to somebody: what it did is rolled back, which the count of these steps shows.
             return LOST_TRANSACTION
-        if story.hampered(given_back - story.lease, given_back) > HEARTBEAT:
-            # Its lease was nearly over, as it could not be renewed in time.
-            return "a lease about to end"
+        # Its lease was nearly over, as it could not be renewed, or not in time.
+        if story.away(given_back - story.lease, given_back) > HEARTBEAT:
+            return ABOUT_TO_END
+        if story.hampered(given_back - story.lease, given_back) > MISSED_BEATS * HEARTBEAT:
+            return LATE_BEATS
     return None
 
 

@@ -12,8 +12,10 @@ from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found
 from tests.chaos.programs import BACK_OFF, Program
 from tests.chaos.repetitions import (
+    ABOUT_TO_END,
     HEARTBEAT,
     LAPSED,
+    LATE_BEATS,
     LOST_TRANSACTION,
     STARVATION,
     repetitions,
@@ -92,13 +94,22 @@ def test_an_atomic_step_may_give_way_with_all_that_it_did(making: Making) -> Non
     assert repetitions(told(making.evidence)) == {LOST_TRANSACTION: 1}
 
 
-@pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (HEARTBEAT / 2, 1), (3 * HEARTBEAT, 0)])
-@pytest.mark.parametrize("kind", ["freeze_postgres", DELAY])
+@pytest.mark.parametrize(
+    ("kind", "beats", "why"),
+    [
+        ("freeze_postgres", 0.0, None),
+        ("freeze_postgres", 0.9, None),
+        ("freeze_postgres", 1.1, ABOUT_TO_END),
+        (DELAY, 1.9, None),
+        (DELAY, 2.1, LATE_BEATS),
+    ],
+)
 def test_who_cannot_renew_a_lease_gives_it_back_before_its_end(
-    making: Making, kind: str, away: float, expected: int
+    making: Making, kind: str, beats: float, why: str | None
 ) -> None:
-    run = handed_back(making, "step0", away=away, kind=kind)
-    assert found(making) == [("repeated", run)] * expected
+    run = handed_back(making, "step0", away=beats * HEARTBEAT, kind=kind)
+    assert found(making) == ([] if why else [("repeated", run)])
+    assert repetitions(told(making.evidence)) == {why or "nothing": 1}
 
 
 @pytest.mark.parametrize("kind", ["", "drain", *OF_REDIS])

@@ -18,7 +18,7 @@ from tests.mutants.mutant import ENGINE, POSTGRES, SQLITE, DoesNotApply, Mutant
 from tests.mutants.trying import KILLED, SURVIVED, UNFIT, Verdict
 
 every = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-LEAST = 82
+LEAST = 83
 """As many as there are: none goes unseen. It grows with the list."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from django.db.utils import OperationalError
 
 from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
@@ -70,12 +71,25 @@ def test_what_is_over_when_the_answer_comes_stays_over(hooked: Hooked, missed: L
     assert missed.is_over
 
 
-def test_where_a_beat_comes_between_its_end_stands(hooked: Hooked, missed: Lease) -> None:
+@pytest.mark.parametrize("seconds", [5, 15])
+def test_where_a_beat_comes_between_the_earlier_end_counts(hooked: Hooked, missed: Lease, seconds: float) -> None:
     """Which of both the database has done last nobody knows."""
-    earlier = missed.ends + 5
-    hooked.after["lease_expires_at ="] = lambda: missed.renew(earlier)
+    known = missed.ends
+    hooked.after["lease_expires_at ="] = lambda: missed.renew(known + seconds)
     renew_missed(hooked, missed)
-    assert missed.ends == earlier
+    assert known + 5 <= missed.ends <= known + min(seconds, 11)
+
+
+def test_where_the_database_is_away_the_next_try_renews_it(hooked: Hooked, missed: Lease) -> None:
+    def fail() -> None:
+        raise OperationalError("away")
+
+    hooked.before["lease_expires_at ="] = fail
+    with pytest.raises(OperationalError):
+        renew_missed(hooked, missed)
+    assert seconds_left(missed)[1] < LEASE - 5
+    renew_missed(hooked, missed)
+    assert seconds_left(missed)[1] > LEASE - 5
 
 
 def test_whose_row_is_not_ours_any_more_is_not_renewed_and_asked_for_once(hooked: Hooked, missed: Lease) -> None:

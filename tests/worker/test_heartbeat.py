@@ -115,6 +115,17 @@ def test_a_renewal_counts_from_before_it_was_sent(slots: Slots, lease: Lease, tr
     assert lease.ends - clock.monotonic() <= LEASE - 10
 
 
+def test_where_a_commit_renews_while_a_beat_is_under_way_the_earlier_end_counts(
+    slots: Slots, lease: Lease, travel: Travel
+) -> None:
+    slow, earlier = Hooked(), lease.ends + 5
+    travel(10)
+    slow.after["lease_expires_at ="] = lambda: lease.renew(earlier)
+    Heartbeat(slow, slots, silent).beat()
+    slow.close()
+    assert lease.ends == earlier
+
+
 def test_without_a_beat_the_lease_ends_here_before_it_ends_in_the_database(
     unreliable: Unreliable, slots: Slots, lease: Lease, travel: Travel
 ) -> None:

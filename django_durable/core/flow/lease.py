@@ -27,7 +27,8 @@ class Lease:
     is_suspect: bool = False
     """Whether the run is worked on alone since it may have killed a process: until it journals something new."""
     missed_beat: bool = False
-    """Whether a heartbeat found the run's row held, and left it: who commits for it next renews the lease first."""
+    """Whether a heartbeat found the run's row held, and left it: before its next commit, but for an atomic step's, the
+    lease is renewed."""
 
     @property
     def is_over(self) -> bool:
@@ -47,8 +48,10 @@ class Lease:
         self.cancel_requested |= cancelling
         self.pause_requested = pausing
 
-    def renew(self, ends: float) -> None:
-        self.ends = ends
+    def renew(self, ends: float, known: float | None = None) -> None:
+        """``known``: the end that was known when the renewal was sent. Where another thread has renewed it since,
+        nobody knows which of both came last to the row: the earlier end counts."""
+        self.ends = ends if known in (None, self.ends) else min(ends, self.ends)
         self.missed_beat = False
 
     def lose(self) -> None:

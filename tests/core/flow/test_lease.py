@@ -32,6 +32,18 @@ def test_it_is_renewed() -> None:
     assert not lease.is_over
 
 
+@pytest.mark.parametrize(("first", "second"), [(130.0, 131.0), (131.0, 130.0)])
+def test_of_two_renewals_under_way_the_earlier_end_counts(first: float, second: float) -> None:
+    """Which of both the database has done last nobody knows."""
+    lease = Lease(RUN_ID, TOKEN, 110.0)
+    lease.renew(first, 110.0)
+    assert lease.ends == first
+    lease.renew(second, 110.0)
+    assert lease.ends == 130.0
+    lease.renew(150.0, 130.0)
+    assert lease.ends == 150.0
+
+
 def test_lost_is_lost() -> None:
     lease = Lease(RUN_ID, TOKEN, 130.0)
     lease.lose()

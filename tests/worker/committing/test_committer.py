@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
@@ -177,6 +177,25 @@ def test_a_lost_connection_is_tried_until_the_lease_ends(
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
     assert len(store.batches) == len(pauses)
     assert paths(mine) == []
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone"), ValueError("a mistake")], ids=["away", "a mistake"])
+def test_a_renewal_before_a_commit_that_fails_fails_no_write(
+    committer: Committer, store: Store, lease: Callable[[], Lease], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    asked: list[list[Lease]] = []
+
+    def stumble(db: PrivateDatabase, leases: Iterable[Lease], **_: float) -> None:
+        asked.append(list(leases))
+        if len(asked) == 1:
+            raise error
+
+    monkeypatch.setattr(batch_writer, "renew_missed", stumble)
+    mine = lease()
+    assert committer.write(mine, a_step()).is_held
+    assert paths(mine) == ["step"]
+    assert asked == [[mine]] * (2 if isinstance(error, OperationalError) else 1)
+    assert len(store.batches) == 1
 
 
 def test_a_lease_that_is_over_writes_nothing(committer: Committer, store: Store, lease: Callable[[], Lease]) -> None:
