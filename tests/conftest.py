@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +15,7 @@ from django.db import connection, connections
 from django.dispatch import Signal
 
 from django_durable import signals
+from django_durable.core import clock
 from tests import processes
 from tests.emptying import empty_quickly
 from tests.plugin import SERVERS, reaches_database
@@ -113,6 +115,17 @@ def _no_receiver_left() -> Iterator[None]:
     yield
     for one, receivers in zip(SIGNALS, before, strict=True):
         one.receivers = receivers
+
+
+@pytest.fixture
+def travel() -> Iterator[Callable[[float], None]]:
+    """Moves the clock of this process and of its statements on, by seconds."""
+
+    def on(seconds: float) -> None:
+        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
+
+    yield on
+    clock.set_offset(timedelta(0))
 
 
 @pytest.fixture(autouse=True)

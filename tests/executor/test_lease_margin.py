@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,17 +39,6 @@ performed: list[str] = []
 def _fresh() -> None:
     during.clear()
     performed.clear()
-
-
-@pytest.fixture
-def travel() -> Iterator[Travel]:
-    """Moves the clock of this process and of its statements on, by seconds."""
-
-    def on(seconds: float) -> None:
-        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
-
-    yield on
-    clock.set_offset(timedelta(0))
 
 
 def perform(name: str) -> str:

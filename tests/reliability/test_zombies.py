@@ -21,13 +21,7 @@ from django_durable.store.claiming import claim_ids
 from django_durable.store.committing import write_batch
 from django_durable.store.database import PrivateDatabase
 from django_durable.testing import run_until_idle
-from tests.acceptance.traces import (
-    freeze_between_writes,
-    new_gate,
-    open_gate,
-    wait_for_entry,
-    wait_for_trace,
-)
+from tests.acceptance.traces import freeze_between_writes, new_gate, open_gate, wait_for_entry, wait_for_trace
 from tests.invariants import violated
 from tests.processes import wait_until
 from tests.reliability.freezing import (

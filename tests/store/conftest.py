@@ -9,7 +9,6 @@ from django_durable.core import clock
 from django_durable.store import locking
 from django_durable.store.database import PrivateDatabase
 from tests.store.parallel import SECONDS, Threads
-from tests.worker.conftest import travel  # noqa: F401  (a fixture)
 
 Connect = Callable[[], PrivateDatabase]
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 
 import pytest
 
-from django_durable.core import clock
 from django_durable.store.database import PrivateDatabase
 from tests.queues.conftest import patient  # noqa: F401  (a fixture)
 
@@ -29,14 +27,3 @@ def connect(transactional_db: None) -> Iterator[Connect]:
 @pytest.fixture
 def db(connect: Connect) -> PrivateDatabase:
     return connect()
-
-
-@pytest.fixture
-def travel() -> Iterator[Callable[[float], None]]:
-    """Moves the clock of this process and of its statements on, by seconds."""
-
-    def on(seconds: float) -> None:
-        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
-
-    yield on
-    clock.set_offset(timedelta(0))

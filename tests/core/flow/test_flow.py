@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import timedelta
 from typing import Any
@@ -325,15 +325,6 @@ def test_the_deadline_itself_is_too_late() -> None:
 
 
 # --- the last part of a lease ----------------------------------------------------------------
-
-
-@pytest.fixture
-def travel() -> Iterator[Callable[[float], None]]:
-    def on(seconds: float) -> None:
-        clock.set_offset(clock.offset() + timedelta(seconds=seconds))
-
-    yield on
-    clock.set_offset(timedelta(0))
 
 
 def leased(**more: Any) -> World:

@@ -13,11 +13,7 @@ from django_durable.worker import cohort
 from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
-from tests.worker.committing.lining_up import (
-    Store,
-    a_step,
-    gather,
-)
+from tests.worker.committing.lining_up import Store, a_step, gather
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

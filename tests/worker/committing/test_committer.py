@@ -23,14 +23,7 @@ from django_durable.worker import batch_writer
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import REFUSED_SEQ, Refused
-from tests.worker.committing.lining_up import (
-    Store,
-    a_step,
-    gather,
-    hear,
-    paths,
-    sent,
-)
+from tests.worker.committing.lining_up import Store, a_step, gather, hear, paths, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -21,13 +21,7 @@ from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import LEASE, entries, step_entry
-from tests.worker.committing.lining_up import (
-    WAYS,
-    Store,
-    a_step,
-    by_thread_and_by_coroutine,
-    paths,
-)
+from tests.worker.committing.lining_up import WAYS, Store, a_step, by_thread_and_by_coroutine, paths
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
