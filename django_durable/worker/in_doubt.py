@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Released
-from ..core.journal.states import Kind, Status
+from ..core.journal.states import BlockReason, Kind, Status
 from ..models import JournalEntry, Run
 from ..queues.ready import Ready
 from ..store.claiming import Claim
@@ -22,17 +22,17 @@ def find_receipt(claim: Claim, write: Write) -> Receipt:
     certain to be durable, and without a status where that cannot be told.
 
     ``claims`` counts up with each claim, so that a run that nobody works on and whose count is ours is as our claim
-    left it, or as whoever acts on resting runs did: the reaper leaves runs queued or paused, and suspects those that it
-    ends. There, and where the run was claimed again, rows that only this write can have made prove it: a child of it,
-    or a step as it says, under our token. What its steps have come to is then certain. Whether the run rested or went
-    straight on is not: whoever woke or claimed it wrote over that, and to remember it would be a write more for every
-    suspension. So no signal of the run is sent; nor is one of a step that was tried again meanwhile, under another
-    token.
+    left it, or as whoever acts on resting runs did: the reaper leaves runs queued or paused, and suspects those that
+    it ends; what it has queued may be blocked since, where nobody is left who knows the workflow. There, and where
+    the run was claimed again, rows that only this write can have made prove it: a child of it, or a step as it says,
+    under our token. What its steps have come to is then certain. Whether the run rested or went straight on is not:
+    whoever woke or claimed it wrote over that, and to remember it would be a write more for every suspension. So no
+    signal of the run is sent; nor is one of a step that was tried again meanwhile, under another token.
     """
     with _brief_database() as db:
         left = Run.objects.using(db.alias).filter(pk=claim.run_id, claims=claim.claims, lease_token=None)
-        run = left.only("status", "suspect", "parent_id", "parent_path").first()
-        is_told = run is not None and run.status not in UNTOLD and not run.suspect
+        run = left.only("status", "suspect", "block_reason", "parent_id", "parent_path").first()
+        is_told = run is not None and _is_as_an_outcome_leaves_it(run)
         is_proven = is_told or _is_proven(db, claim, write)
     if run is None:
         return Receipt(is_held=is_proven)
@@ -53,6 +53,10 @@ def _brief_database() -> Iterator[Database]:
     finally:
         # This is rare: the thread keeps no connection of Django's for it.
         db.connection.close()
+
+
+def _is_as_an_outcome_leaves_it(run: Run) -> bool:
+    return run.status not in UNTOLD and not run.suspect and run.block_reason != BlockReason.UNKNOWN_WORKFLOW
 
 
 def _is_proven(db: Database, claim: Claim, write: Write) -> bool:

@@ -289,7 +289,13 @@ def test_children_of_an_outcome_prove_it_where_the_run_has_gone_on(
 
 
 @pytest.mark.parametrize(
-    "left", [{"status": "paused"}, {"status": "blocked", "block_reason": "crashed", "suspect": True}]
+    "left",
+    [
+        {"status": "paused"},
+        {"status": "blocked", "block_reason": "crashed", "suspect": True},
+        # It was queued in between, and nobody came who knew the workflow.
+        {"status": "blocked", "block_reason": "unknown_workflow"},
+    ],
 )
 def test_what_the_reaper_has_left_is_not_taken_for_our_outcome(
     left: dict[str, Any], worker: Worker, lost_answer: Connection, heard: Heard
