@@ -7,6 +7,10 @@ from django.db.utils import InterfaceError, OperationalError
 PROGRAM_LIMIT_EXCEEDED = "54"
 """A class of SQLSTATEs: these would come back for ever."""
 
+TOO_MUCH = frozenset({"57014", "53200"})
+"""SQLSTATEs of a statement that took longer than the server allows (``statement_timeout``), or more memory than it has:
+a smaller one may do. Both may as well be a server that is busy with others, so that the same is worth trying again."""
+
 SESSION_IS_UNFIT = frozenset(
     {
         # We froze in a transaction, and the server ended it; or it took longer than the server allows one to.
@@ -21,7 +25,16 @@ SESSION_IS_UNFIT = frozenset(
 
 def is_out_of_reach(error: BaseException) -> bool:
     """Whether it was the connection, or what it was connected to."""
-    state = str(getattr(error.__cause__, "sqlstate", None) or "")
+    state = _sqlstate(error)
     if isinstance(error, OperationalError | InterfaceError):
         return not state.startswith(PROGRAM_LIMIT_EXCEEDED)
     return state in SESSION_IS_UNFIT
+
+
+def is_too_much(error: BaseException) -> bool:
+    """Whether half of what was asked may do."""
+    return _sqlstate(error) in TOO_MUCH
+
+
+def _sqlstate(error: BaseException) -> str:
+    return str(getattr(error.__cause__, "sqlstate", None) or "")

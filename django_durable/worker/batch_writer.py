@@ -13,7 +13,7 @@ from ..core.payloads.surviving import survive, warn
 from ..queues.ready import Ready
 from ..store.committing import write_batch
 from ..store.database import PrivateDatabase
-from ..store.reaching import is_out_of_reach
+from ..store.reaching import is_out_of_reach, is_too_much
 from ..store.receipts import Receipt
 from ..store.recovery import renew_missed
 from .submission import Submission
@@ -55,6 +55,10 @@ class BatchWriter:
                 for one in batch:
                     one.is_in_doubt = True
                 self._db.close()
+                if is_too_much(error) and len(batch) > 1:
+                    # What is too much for one commit would be so each time, and nobody here would get any further.
+                    self._halve(batch)
+                    return
                 time.sleep(pause)
                 pause = min(pause * 2, LAST_BACK_OFF)
 
@@ -98,6 +102,9 @@ class BatchWriter:
         if len(batch) == 1:
             batch[0].settle(None, error)
             return
+        self._halve(batch)
+
+    def _halve(self, batch: Sequence[Submission]) -> None:
         middle = len(batch) // 2
         self.commit(batch[:middle])
         self.commit(batch[middle:])
