@@ -27,10 +27,12 @@ from .rest import REST
 from .rest import measured as rest_measured
 from .scenarios import SCENARIOS, Bench, measured
 from .stage import Stage, stage
-from .systems import OWN, Participant, participants
+from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
+FLOORS = ("S0", "S1")
+"""What ``FLOOR`` is measured in; the first of them is nobody else's."""
 
 
 def main() -> int:
@@ -117,6 +119,12 @@ def measure(
     except Unprepared:
         print(f"== {participant.name} {variant} is left out: it could not be prepared (see above)", flush=True)
         return
+    except (RuntimeError, TimeoutError) as error:
+        # One that ends or hangs must not cost the figures of all others; goals that need it count as not measured.
+        if participant.is_own:
+            raise
+        print(f"== {participant.name} {variant} gets no further in {scenario}{visit}: {error}", flush=True)
+        return
     ledger.finish(scenario + visit, participant.name, variant)
 
 
@@ -138,8 +146,12 @@ def _scenarios(text: str) -> list[str]:
 
 
 def _variants(scenario: str, participant: Participant, told: dict[str, list[str]]) -> Sequence[str]:
+    """None where it takes no part: to prepare it only to hear so takes seconds each time."""
     if scenario in REST:
         return REST[scenario].variants if participant.name == OWN else ()
+    is_floor = participant.name == FLOOR
+    if (scenario not in FLOORS) if is_floor else (scenario == FLOORS[0]):
+        return ()
     return told[NAMED.get(scenario, "variants")]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from .ledger import Ledger, Series
-from .systems import OWN
+from .systems import FLOOR, OWN
 
 CHARTS = (
     ("S1_enqueue", "runs enqueued one by one, a second"),
@@ -41,8 +41,8 @@ def chart(ledger: Ledger, lossy: Iterable[str]) -> str:
 
 
 def _rows(ledger: Ledger, figure: str) -> Iterator[Series]:
-    """What an engine has, not what the machine could do: ``limits`` is no rival."""
-    return (series for series in ledger.series.values() if series.figure == figure and series.system != "limits")
+    """What an engine has, not what the machine could do: ``FLOOR`` is no rival."""
+    return (series for series in ledger.series.values() if series.figure == figure and series.system != FLOOR)
 
 
 def _bar(series: Series, y: int, longest: float, pale: frozenset[str]) -> Iterator[str]:

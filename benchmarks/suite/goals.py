@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .ledger import Ledger, Series
-from .systems import OWN
+from .systems import FLOOR, OWN
 
 Source = tuple[str, ...]
 """A system and its variants; the best of them counts. Without a variant, all that were measured."""
@@ -14,7 +14,7 @@ Source = tuple[str, ...]
 SYNC, ASYNC, SYNC_DATABASE = (OWN, "sync"), (OWN, "async"), (OWN, "sync-database")
 THREADS = (OWN, "sync", "sync-threads")
 DBOS, ABSURD, RESTATE = ("dbos",), ("absurd",), ("restate",)
-CELERY, DRAMATIQ, LIMITS = ("celery",), ("dramatiq",), ("limits",)
+CELERY, DRAMATIQ, LIMITS = ("celery",), ("dramatiq",), (FLOOR,)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from .client import wait_until
@@ -29,9 +30,7 @@ def by_workers(bench: Bench, *, processes: int) -> Iterator[Once]:
 
         def once() -> Iterator[Sample]:
             for sample in measured():
-                yield Sample(
-                    f"drain_by_workers@{processes}", sample.value, sample.cost, sample.noise, sample.operations
-                )
+                yield replace(sample, figure=f"drain_by_workers@{processes}")
 
         yield once
 
@@ -51,10 +50,10 @@ def by_queued(bench: Bench, *, queued: int) -> Iterator[Once]:
             bench.client.ask("queue_up", count=count)
             show = partial(bench.client.ask, "show_queued")
             # A step is a run here, and its journal is short where the table of runs is long.
-            value, cost, noise = work_off(
-                bench, started, "steps_done", drained, 1, goal=drained, fill=show, ended="steps_done"
+            figure = f"drain_by_queued@{count}"
+            yield work_off(
+                figure, bench, started, "steps_done", drained, 1, goal=drained, fill=show, ended="steps_done"
             )
-            yield Sample(f"drain_by_queued@{count}", value, cost, noise, drained)
 
     yield once
 
@@ -67,8 +66,8 @@ def by_payload(bench: Bench, *, kilobytes: int) -> Iterator[Once]:
         fill = partial(bench.client.ask, "enqueue_texts", count=count, kilobytes=kilobytes, batch=TEXTS_AT_ONCE)
 
         def once() -> Iterator[Sample]:
-            value, cost, noise = work_off(bench, started, "finished", count, 1, goal=count, fill=fill)
-            yield Sample(f"drain_by_kilobytes@{kilobytes}", value, cost, noise, count)
+            figure = f"drain_by_kilobytes@{kilobytes}"
+            yield work_off(figure, bench, started, "finished", count, 1, goal=count, fill=fill)
 
         yield once
 

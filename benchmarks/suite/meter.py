@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from .workers import Workers
 
 @dataclass(frozen=True)
 class Reading:
-    at: float
     cpu: dict[str, float]
     write_transactions: int
     wal_bytes: int
@@ -32,10 +30,12 @@ class Meter:
         self._begun = self._read()
 
     def cost(self, operations: int) -> dict[str, float]:
-        """CPU seconds of a party over wall seconds (1.0 is a whole core), the rest for each operation."""
+        """For each operation: CPU of each party in microseconds (``cpu_us_workers``), the rest in numbers.
+
+        No share of a core: the wait for the first of them is part of the time here, but not of what a rate is made of.
+        """
         now, begun = self._read(), self._begun
-        wall = now.at - begun.at
-        found = {f"cpu_{party}": (now.cpu[party] - begun.cpu[party]) / wall for party in now.cpu}
+        found = {f"cpu_us_{party}": 1e6 * (now.cpu[party] - begun.cpu[party]) / operations for party in now.cpu}
         found["write_transactions"] = (now.write_transactions - begun.write_transactions) / operations
         found["wal_bytes"] = (now.wal_bytes - begun.wal_bytes) / operations
         return {name: round(value, 4) for name, value in found.items()}
@@ -49,7 +49,7 @@ class Meter:
             ).fetchone()
         assert row is not None
         transactions, wal = row
-        return Reading(time.perf_counter(), cpu, int(str(transactions)), int(str(wal)))
+        return Reading(cpu, int(str(transactions)), int(str(wal)))
 
 
 def rows_left_dead(stage: Stage, database: str) -> int:

@@ -13,8 +13,9 @@ from .chart import chart
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
 from .lines import CURVES, Curve, Points, drawn, points
-from .report import TIMED_SINGLY, best_first, number, runs_timed
-from .systems import PARTICIPANTS
+from .report import PARTIES, TIMED_SINGLY, best_first, number, runs_timed
+from .scenarios import FROM_RELEASE
+from .systems import FLOOR, PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -72,7 +73,7 @@ def write(ledger: Ledger) -> None:
 
 def _measured(ledger: Ledger) -> Iterator[str]:
     machine = ledger.machine
-    commit = ledger.figure("commit_ms", "limits", "django")
+    commit = ledger.figure("commit_ms", FLOOR, "django")
     yield (
         f"Measured on {machine['begun'][:10]}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
         f"{machine['system']}, Python {machine['python']}{''.join(_provenance(ledger))}"
@@ -109,9 +110,10 @@ def _rest(ledger: Ledger) -> Iterator[str]:
     ]
     if found:
         yield "\n### Full tables, sleepers, long loops, a slow disk\n"
-        yield "| | | median | min - max | n |\n|---|---|---|---|---|"
+        yield f"| | | median | min - max | n | {COSTS} |\n|---{'|---' * (4 + COSTS.count('|') + 1)}|"
     for title, series in found:
-        yield f"| {title} | {series.variant} | {number(series.median)} | {_span(series)} | {len(series.values)} |"
+        times = f"{_span(series)} | {len(series.values)}"
+        yield f"| {title} | {series.variant} | {number(series.median)} | {times} | {_costs(series)} |"
 
 
 def _growth(ledger: Ledger) -> Iterator[str]:
@@ -145,23 +147,35 @@ def _ratios(found: list[Verdict]) -> Iterator[str]:
         yield f"| `{one.name}` | {one.ratio:.2f} | {goal} | {'' if one.is_met else 'missed'} |"
 
 
+COSTS = "CPU client, workers, PostgreSQL, µs each | write transactions | WAL bytes | dead rows"
+
+
+def _costs(series: Series) -> str:
+    """The cells below ``COSTS``; empty where nobody measured it."""
+    cost = series.cost
+    cpu = ", ".join(f"{cost[name]:,.0f}" for party in PARTIES if (name := f"cpu_us_{party}") in cost)
+    each = (number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows"))
+    return " | ".join([cpu, *each])
+
+
 def _table(title: str, group: list[Series]) -> Iterator[str]:
-    is_timed_singly = group[0].figure in TIMED_SINGLY
+    more = {
+        "runs timed each time": runs_timed if group[0].figure in TIMED_SINGLY else None,
+        "from the release": _from_release if any(map(_from_release, group)) else None,
+    }
+    columns = {name: cell for name, cell in more.items() if cell}
+    names = ["median", "min - max", "n", *columns, COSTS]
     yield f"\n### {title}\n"
-    yield (
-        f"| | median | min - max | n |{' runs timed each time |' if is_timed_singly else ''}"
-        " CPU client, workers, PostgreSQL | write transactions | WAL bytes | dead rows |"
-    )
-    yield f"|---{'|---' if is_timed_singly else ''}|---|---|---|---|---|---|---|"
+    yield f"| | {' | '.join(names)} |"
+    yield f"|---{'|---' * (len(names) + COSTS.count('|'))}|"
     for series in best_first(group):
-        cost = series.cost
-        cpu = ", ".join(f"{100 * cost[f'cpu_{party}']:.0f} %" for party in ("client", "workers", "postgres"))
-        each = " | ".join(
-            number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows")
-        )
-        name = f"{series.system} {series.variant}"
-        times = f"{len(series.values)} | {runs_timed(series)}" if is_timed_singly else f"{len(series.values)}"
-        yield f"| {name} | {number(series.median)} | {_span(series)} | {times} | {cpu} | {each} |"
+        times = [number(series.median), _span(series), f"{len(series.values)}"]
+        cells = [*times, *(cell(series) for cell in columns.values()), _costs(series)]
+        yield f"| {series.system} {series.variant} | {' | '.join(cells)} |"
+
+
+def _from_release(series: Series) -> str:
+    return number(series.cost[FROM_RELEASE]) if FROM_RELEASE in series.cost else ""
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ from itertools import groupby
 
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
+from .scenarios import FROM_RELEASE
 
-COSTS = ("cpu_client", "cpu_workers", "cpu_postgres", "write_transactions", "wal_bytes", "dead_rows")
+PARTIES = ("client", "workers", "postgres")
+COSTS = (*(f"cpu_us_{party}" for party in PARTIES), "write_transactions", "wal_bytes", "dead_rows", FROM_RELEASE)
 TIMED_SINGLY = ("S6_latency_p50_ms", "S6_latency_p99_ms")
 """Figures of so many single runs as came in the time."""
 
@@ -34,7 +36,7 @@ def _figures(ledger: Ledger) -> Iterator[str]:
     in_order = sorted(ledger.series.values(), key=lambda series: series.figure)
     for figure, group in groupby(in_order, key=lambda series: series.figure):
         names = (*COSTS, "runs timed") if figure in TIMED_SINGLY else COSTS
-        yield f"\n{figure:30} {'median':>10} {'min - max':>21} {'n':>2}  " + "  ".join(f"{name:>12}" for name in names)
+        yield f"\n{figure:30} {'median':>10} {'min - max':>21} {'n':>2}  " + "  ".join(f"{name:>18}" for name in names)
         for series in best_first(group):
             yield _line(series)
 
@@ -48,10 +50,10 @@ def runs_timed(series: Series) -> str:
 def _line(series: Series) -> str:
     name = f"{series.system} {series.variant}"
     span = f"{number(min(series.values))} - {number(max(series.values))}"
-    costs = (f"{series.cost[cost]:>12,.2f}" if cost in series.cost else " " * 12 for cost in COSTS)
+    costs = (f"{series.cost[cost]:>18,.2f}" if cost in series.cost else " " * 18 for cost in COSTS)
     line = f"{name:30} {number(series.median):>10} {span:>21} {len(series.values):>2}  {'  '.join(costs)}"
     if series.figure in TIMED_SINGLY:
-        line += f"  {runs_timed(series):>12}"
+        line += f"  {runs_timed(series):>18}"
     return line.rstrip()
 
 

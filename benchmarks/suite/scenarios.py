@@ -32,6 +32,9 @@ ENOUGH_SECONDS, MOST = 4.0, 9
 measured in one moment of a machine that others use too. Whole processes were seen to be a third slower for that."""
 FIRST = 0.25
 """So much of a scenario is its first repetition, which does not count: what it is to warm is warm by then."""
+FROM_RELEASE = "from_release"
+"""Stands among what a repetition cost: its figure, had time run from when the workers were let go. Who polls waits for
+its next look then, and who has much in flight for the first of it to come back."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +161,7 @@ def drain(bench: Bench, processes: int = 2) -> Iterator[Once]:
 
         def once() -> Iterator[Sample]:
             count = bench.sizes.drain
-            value, cost, noise = work_off(bench, started, "finished", count, 1, goal=count)
-            yield Sample("S2_drain", value, cost, noise, count)
+            yield work_off("S2_drain", bench, started, "finished", count, 1, goal=count)
 
         yield once
 
@@ -172,8 +174,7 @@ def steps(bench: Bench) -> Iterator[Once]:
 
         def once() -> Iterator[Sample]:
             runs, each = bench.sizes.steps_runs, bench.sizes.steps
-            value, cost, noise = work_off(bench, started, counted, runs, each, goal=runs * each)
-            yield Sample("S3_steps", value, cost, noise, runs * each)
+            yield work_off("S3_steps", bench, started, counted, runs, each, goal=runs * each)
 
         yield once
 
@@ -186,8 +187,9 @@ def sequential(bench: Bench) -> Iterator[Once]:
 
         def once() -> Iterator[Sample]:
             each = bench.sizes.sequential
-            value, cost, noise = work_off(bench, started, counted, 1, each, goal=each)
-            yield Sample("S4_step_ms", 1000 / value, cost, noise, each)
+            rate = work_off("S4_step_ms", bench, started, counted, 1, each, goal=each)
+            cost = rate.cost | {FROM_RELEASE: 1000 / rate.cost[FROM_RELEASE]}
+            yield replace(rate, value=1000 / rate.value, cost=cost)
 
         yield once
 
@@ -290,6 +292,7 @@ def _steps_counted(bench: Bench) -> str:
 
 
 def work_off(
+    figure: str,
     bench: Bench,
     started: Workers,
     counted: str,
@@ -299,8 +302,8 @@ def work_off(
     goal: int,
     fill: Callable[[], object] | None = None,
     ended: str = "finished",
-) -> tuple[float, dict[str, float], float]:
-    """Operations a second between the first one seen and the last; what they cost; noise.
+) -> Sample:
+    """Operations a second between the first one seen and the last; beside what they cost, ``FROM_RELEASE``.
 
     Where only whole runs can be counted, or runs begin as they are started, from the instant at which work could begin.
     ``fill`` brings them in, ``ended`` counts what is to be ``runs`` more.
@@ -312,7 +315,8 @@ def work_off(
         fill()
     noise = wait_until_quiet(bench.patience)
     meter = Meter(bench.stage, bench.client.pid, started)
-    began, done = time.perf_counter(), 0
+    released = began = time.perf_counter()
+    done = 0
     if bench.client.is_pushed:
         fill()
     else:
@@ -325,6 +329,6 @@ def work_off(
     there, at = wait_until(bench.client, ended, before[ended] + runs, timeout=TIMEOUT)
     # Where there is more than is waited for, some of it is done besides.
     goal += there - before[ended] - runs
-    cost = meter.cost(goal)
+    cost = meter.cost(goal) | {FROM_RELEASE: goal / (at - released)}
     started.check()
-    return (goal - done) / (at - began), cost, noise
+    return Sample(figure, (goal - done) / (at - began), cost, noise, goal)

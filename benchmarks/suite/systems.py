@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "systems"
-OWN = "django_durable"
+OWN, FLOOR = "django_durable", "limits"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Participant:
 
 
 PARTICIPANTS = (
-    Participant("limits", is_own=True),
+    Participant(FLOOR, is_own=True),
     Participant(OWN, is_own=True),
     Participant("dbos"),
     Participant("absurd"),
@@ -37,7 +37,7 @@ PARTICIPANTS = (
     Participant("celery", is_durable=False),
     Participant("dramatiq", is_durable=False),
 )
-"""``limits`` is no engine: what Django and psycopg alone can do with the same database."""
+"""``FLOOR`` is no engine: what Django and psycopg alone can do with the same database."""
 
 
 def participants(names: list[str] | None = None) -> list[Participant]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
 from benchmarks.suite.systems import PARTICIPANTS, participants
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+CPU = "CPU client, workers, PostgreSQL, µs each"
 
 
 def ledger(path: Path, **figures: list[float]) -> Ledger:
@@ -247,7 +249,7 @@ def test_the_state_of_the_code_is_its_commit_and_what_was_changed_since(
 
 def test_how_many_were_timed_stands_beside_each_latency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Ledger.new(tmp_path / "results.json")
-    cost = {"cpu_client": 0.0, "cpu_workers": 0.0, "cpu_postgres": 0.0}
+    cost = {"cpu_us_client": 0.0, "cpu_us_workers": 0.0, "cpu_us_postgres": 0.0}
     for system, value, counts in (("django_durable", 5.0, (300, 300)), ("absurd", 50.0, (9, 10))):
         for count in counts:
             made.add(system, "sync", Sample("S6_latency_p99_ms", value, cost, 0.0, count))
@@ -330,16 +332,25 @@ def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, mo
     monkeypatch.setattr(page, "CHART", drawn := tmp_path / "performance.svg")
     written.write_text(f"# By hand\n\n{page.PLACE}\n\nof an earlier run\n")
     made = Ledger.new(tmp_path / "results.json")
-    cost = {"cpu_client": 0.0, "cpu_workers": 1.5, "cpu_postgres": 0.25, "write_transactions": 2.0}
+    cost = {"cpu_us_client": 0.0, "cpu_us_workers": 1234.0, "cpu_us_postgres": 25.2, "write_transactions": 2.0}
     for system, variant, value in (("django_durable", "sync", 400.0), ("dbos", "sync", 100.0)):
-        made.add(system, variant, Sample("S2_drain", value, cost, 0.0))
+        made.add(system, variant, Sample("S2_drain", value, cost | {"from_release": value / 2}, 0.0))
+    made.add("django_durable", "sync", Sample("S5_with_enqueue", 4000.0, cost, 0.0))
     page.write(made)
     lines = written.read_text().splitlines()
     assert lines[:3] == ["# By hand", "", page.PLACE]
     assert "of an earlier run" not in lines
     assert "| `S2_drain_vs_dbos` | 4.00 | 8 | missed |" in lines
     rows = [line for line in lines if line.startswith(("| django_durable", "| dbos"))]
-    assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 0 %, 150 %, 25 % | 2.00 |  |  |"
+    assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 200 | 0, 1,234, 25 | 2.00 |  |  |"
+    heads = [line.split(" | ") for line in lines if line.startswith("| | ")]
+    assert [head[4:-3] for head in heads] == [["from the release", CPU], [CPU]]
+    alone = next(line for line in lines if "beside 1,000,000 finished runs" in line)
+    assert alone.endswith(" | sync | 4,000 | 4,000 - 4,000 | 1 | 0, 1,234, 25 | 2.00 |  |  |")
+    # Each table has as many cells in its lines as it has names.
+    for above, below in pairwise(lines):
+        if below.startswith("|---"):
+            assert above.count("|") == below.count("|")
     assert drawn.read_text().count("<rect") == len(rows) == 2
 
 
@@ -395,6 +406,7 @@ def test_it_measures_real_processes(tmp_path: Path) -> None:
     # Each of the two steps of ten runs is a row of the journal, and hardly a commit of its own.
     assert series["cost"]["wal_bytes"] > 100
     assert 0 < series["cost"]["write_transactions"] < 3
+    assert series["cost"]["from_release"] > 0
 
 
 def test_lone_runs_find_a_worker_as_long_as_they_are_measured(tmp_path: Path) -> None:
@@ -442,3 +454,40 @@ def test_who_is_compared_with_all_others_comes_first_and_again_at_the_end() -> N
     assert suite.visits(participants(["dbos"])) == [(*participants(["dbos"]), "")]
     alone = participants(["limits", "django_durable"])
     assert suite.visits(alone) == [(participant, "") for participant in alone]
+
+
+def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
+    told = {"variants": ["sync"], "doors": ["sync"], "drains": ["sync"]}
+    parts = {
+        scenario: [one.name for one in PARTICIPANTS if suite._variants(scenario, one, told)]
+        for scenario in ("S0", "S1", "S2", "S5-S1")
+    }
+    others = [one.name for one in PARTICIPANTS if one.name != "limits"]
+    assert parts == {"S0": ["limits"], "S1": ["limits", *others], "S2": others, "S5-S1": ["django_durable"]}
+
+
+@pytest.mark.parametrize("error", [TimeoutError("finished: 3 of 5"), RuntimeError("a worker ended with 1")])
+def test_a_peer_that_hangs_costs_nobody_else_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    def repeat(*_: object) -> None:
+        raise error
+
+    @contextmanager
+    def prepared(*_: object, **__: object) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(suite, "repeat", repeat)
+    monkeypatch.setattr(suite, "prepared", prepared)
+    made = ledger(tmp_path / "results.json")
+    options = SimpleNamespace(part=1.0, patience=0.0, repetitions=3)
+
+    def measure(name: str) -> None:
+        [one] = participants([name])
+        suite.measure(None, one, "sync", Path(sys.executable), "S2", "", made, options)  # type: ignore[arg-type]
+
+    measure("dbos")
+    assert not made.is_done("S2", "dbos", "sync") and str(error) in capsys.readouterr().out
+    # Without its own there is nothing to compare.
+    with pytest.raises(type(error)):
+        measure("django_durable")

@@ -41,7 +41,7 @@ bind = "127.0.0.1:{port}"
 worker_class = "uvloop"
 loglevel = "ERROR"
 """
-PATIENCE = 60.0
+PATIENCE, ANSWERS_WITHIN = 60.0, 180.0
 
 service = restate.Service("bench")
 
@@ -158,11 +158,12 @@ class Endpoint(HTTPConnection):
     """One kept-alive connection to a unix socket of the server, which listens there by default: no port to be free."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
+        super().__init__("localhost", timeout=ANSWERS_WITHIN)
         self.path = str(path)
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
