@@ -1,4 +1,4 @@
-"""The figures on the pages of reliability and security are those of what they count."""
+"""The figures on the pages are those of what they count, or of what the benchmark measured last."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 
 import pytest
 
+from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.page import RESULTS
 from tests.chaos.goals import (
     FAULTS_A_MINUTE,
     HIT_AGAIN_PART,
@@ -24,6 +26,7 @@ from tests.models.variants import VARIANTS
 from tests.mutants.every import MUTANTS
 
 RELIABILITY, SECURITY, CONTRIBUTING = "docs/reliability.md", "docs/security.md", "CONTRIBUTING.md"
+README, SCALING = "README.md", "docs/scaling.md"
 FAULTS = ROOT / "tests" / "faults"
 NOTHING = "nothing"
 """What is planted where nothing is to be found."""
@@ -76,6 +79,25 @@ FIGURES = [
     Figure(RELIABILITY, "which no more than # may be", (HIT_AGAIN_PART,), BY_GOALS),
     Figure(RELIABILITY, "may be # % of the claims, or # of few", (100 * STARVED_PART, STARVED_AT_ONCE), BY_GOALS),
     Figure(SECURITY, "of # texts, # cron expressions, # time zones, # values and # exceptions", OF_CORPUS, BY_CORPUS),
+]
+
+MEASURED = Ledger.load(RESULTS)
+
+
+def measured(figure: str, *variants: str) -> tuple[float, ...]:
+    """The medians of this project, in hundreds."""
+    found = (MEASURED.figure(figure, "django_durable", variant) for variant in variants)
+    return tuple(round(series.median, -2) for series in found if series)
+
+
+BENCHMARK = "benchmarks/results.json"
+FIGURES += [
+    Figure(README, "32 at a time (the default) | # a second", measured("S3_steps", "sync"), BENCHMARK),
+    Figure(README, "(`--concurrency 128`) | # a second", measured("S3_steps", "sync-threads"), BENCHMARK),
+    Figure(README, "(`--concurrency 200`) | # a second", measured("S3_steps", "async"), BENCHMARK),
+    Figure(README, "(32: #) | # runs a second", measured("S2_drain", "sync", "sync-threads"), BENCHMARK),
+    Figure(README, "one by one, from one process | # a second", measured("S1_enqueue", "sync"), BENCHMARK),
+    Figure(SCALING, "(draining # runs a second,", measured("S2_drain", "sync"), BENCHMARK),
 ]
 
 
