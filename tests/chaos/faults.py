@@ -22,6 +22,3 @@ PARTIAL = ("terminate_backends", DELAY, "cut_after")
 
 OF_POSTGRES = (*OUTAGES, *PARTIAL)
 OF_REDIS = ("kill_redis", "flush_redis", "freeze_redis", "cut_redis")
-
-COSTS_LEASES = (*DEADLY, FREEZE, *OF_POSTGRES)
-"""What may be why a lease is lost. A drain is none: what is handed back has been journaled."""

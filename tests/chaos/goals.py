@@ -27,9 +27,10 @@ HIT_AGAIN_PART = 0.2
 """Of the recoveries, how many may be none whose time is told, as their next process was hit too. Less than a tenth is
 usual; what makes runs wait for long makes them be hit again, and would hide what it did."""
 
-STARVED_PART = 0.01
-"""Of the claims, how many leases may lapse without a fault. A lapsed lease explains a repetition, whatever became of
-it: an engine that forgets to renew some would look like a machine that is too slow for its heartbeats."""
+STARVED_PART = 0.003
+"""Of the claims, how many leases may lapse without a fault that cost them. A lapsed lease explains a repetition,
+whatever became of it: an engine that forgets to renew some would look like a machine too slow for its heartbeats.
+In an hour (seed 20261206) there were 42 of 258,577. Of leases that nobody renews half lapse with no fault near."""
 STARVED_AT_ONCE = CONCURRENCY
 """What one process works on: it may be held up once in a run so short that this is more."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.checker import told
+from tests.chaos.faults import OUTAGES
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found
-from tests.chaos.repetitions import LATE_START, repetitions
+from tests.chaos.repetitions import LATE_START, STARVATION, repetitions
 
 HEIR, NEXT = PID + 1, PID + 2
 
@@ -26,11 +27,22 @@ def late(making: Making, *kinds: str, lapsed: bool, pid: int = PID) -> str:
     return run
 
 
-@pytest.mark.parametrize(("kinds", "lapsed"), [(["freeze"], False), ([], True), (["freeze"], True)])
-def test_who_was_held_up_with_its_claim_starts_late(making: Making, kinds: list[str], lapsed: bool) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "lapsed", "why"),
+    [(["freeze"], False, LATE_START), ([], True, STARVATION), (["freeze"], True, LATE_START)],
+)
+def test_who_was_held_up_with_its_claim_starts_late(making: Making, kinds: list[str], lapsed: bool, why: str) -> None:
     late(making, *kinds, lapsed=lapsed)
     assert found(making) == []
-    assert repetitions(told(making.evidence)) == {LATE_START: 1}
+    assert repetitions(told(making.evidence)) == {why: 1}
+
+
+@pytest.mark.parametrize("kind", OUTAGES)
+def test_who_cannot_renew_a_lease_knows_when_it_is_over(making: Making, kind: str) -> None:
+    """Also where the lease has lapsed: that PostgreSQL is away holds no thread up."""
+    making.hit(kind, seconds=3.0)
+    run = late(making, lapsed=True)
+    assert found(making) == [("repeated", run)]
 
 
 @pytest.mark.parametrize("kinds", [[], ["kill"], ["freeze"]])
@@ -70,5 +82,5 @@ def test_who_starts_late_explains_nothing_of_what_comes_after_it(making: Making,
     token = making.claim(run)
     making.execute(run, "step0", token, 2, pid=NEXT)
     making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=3)
-    assert repetitions(told(making.evidence)) == {LATE_START: 1, reason: 1}
+    assert repetitions(told(making.evidence)) == {STARVATION: 1, reason: 1}
     assert found(making) == [("repeated", run)] * (reason == "nothing")

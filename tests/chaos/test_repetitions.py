@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import told
-from tests.chaos.faults import DELAY, OF_POSTGRES, OF_REDIS
+from tests.chaos.faults import DELAY, OF_POSTGRES, OF_REDIS, OUTAGES
 from tests.chaos.making import PID, Making
 from tests.chaos.planting import ONE_STEP, begun, found
 from tests.chaos.programs import BACK_OFF, Program
@@ -17,6 +17,7 @@ from tests.chaos.repetitions import (
     LAPSED,
     LATE_BEATS,
     LOST_TRANSACTION,
+    MISSED_BEATS,
     STARVATION,
     repetitions,
     starved,
@@ -27,13 +28,19 @@ from tests.chaos.witness import BEGIN, DIE, RAISE
 
 
 def repeated(
-    making: Making, *kinds: str, pid: int = PID, ends: bool = False, lapsed: bool = False, path: str = "step0"
+    making: Making,
+    *kinds: str,
+    pid: int = PID,
+    ends: bool = False,
+    lapsed: bool = False,
+    path: str = "step0",
+    seconds: float = 0.0,
 ) -> str:
-    """A step that began again under another claim, after faults."""
+    """A step that began again under another claim, after faults of so many seconds."""
     run, token = begun(making)
     making.execute(run, path, token, 2, ends=ends, writes=False)
     for kind in kinds:
-        making.hit(kind, *() if kind in (*OF_POSTGRES, *OF_REDIS) else (pid,))
+        making.hit(kind, *() if kind in (*OF_POSTGRES, *OF_REDIS) else (pid,), seconds=seconds)
     making.lose(run, token, lapsed=lapsed)
     token = making.claim(run)
     attempt = 2 if path == "count0" else 1
@@ -49,11 +56,49 @@ def test_a_repetition_that_a_fault_of_its_process_explains(making: Making, kind:
     assert found(making) == []
 
 
-@pytest.mark.parametrize("kind", OF_POSTGRES)
-def test_a_fault_of_postgresql_explains_by_what_it_did_to_the_claim(making: Making, kind: str) -> None:
-    repeated(making, kind, lapsed=True)
+LONG = MISSED_BEATS * HEARTBEAT + 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "why"),
+    [
+        *((kind, 0.1, LAPSED) for kind in OUTAGES),
+        (DELAY, LONG, LAPSED),
+        (DELAY, 0.1, STARVATION),
+        # The next heartbeat has another session.
+        ("terminate_backends", LONG, STARVATION),
+        ("cut_after", LONG, STARVATION),
+    ],
+)
+def test_a_fault_of_postgresql_explains_by_what_it_did_to_the_claim(
+    making: Making, kind: str, seconds: float, why: str
+) -> None:
+    repeated(making, kind, lapsed=True, seconds=seconds)
     assert found(making) == []
-    assert repetitions(told(making.evidence)) == {LAPSED: 1}
+    assert repetitions(told(making.evidence)) == {why: 1}
+    assert len(starved(told(making.evidence))) == (why == STARVATION)
+
+
+@pytest.mark.parametrize("kind", [*OUTAGES, "freeze"])
+def test_a_lease_that_was_renewed_since_a_fault_lapsed_by_itself(making: Making, kind: str) -> None:
+    run, token = begun(making)
+    making.hit(kind, *() if kind in OUTAGES else (PID,), seconds=0.5)
+    making.tick(3.1)
+    making.lose(run, token, lapsed=True)
+    making.leave(run, making.claim(run), "odd", ONE_STEP, "succeeded", claims=2)
+    assert len(starved(told(making.evidence))) == 1
+
+
+@pytest.mark.parametrize("kind", ["kill", "kill_group", "freeze"])
+def test_what_hits_a_process_later_is_no_reason_why_it_gave_its_claim_back(making: Making, kind: str) -> None:
+    run, token = begun(making)
+    making.execute(run, "step0", token, 2, writes=False)
+    making.lose(run, token, suspect=False)
+    making.hit(kind, PID)
+    token = making.claim(run)
+    making.execute(run, "step0", token, 2, pid=PID + 1)
+    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)
+    assert found(making) == [("repeated", run)]
 
 
 @pytest.mark.parametrize("kind", OF_POSTGRES)
@@ -196,7 +241,9 @@ def test_a_repetition_by_who_came_after_the_commit(making: Making) -> None:
     assert found(making) == [("repeated", run)]
 
 
-@pytest.mark.parametrize(("kind", "pid", "expected"), [("freeze", PID, 0), ("kill", PID + 1, 1)])
+@pytest.mark.parametrize(
+    ("kind", "pid", "expected"), [("freeze", PID, 0), ("kill", PID + 1, 1), *((kind, PID, 1) for kind in OF_POSTGRES)]
+)
 def test_a_repetition_by_who_was_there_before_the_commit(making: Making, kind: str, pid: int, expected: int) -> None:
     run, old = begun(making)
     making.lose(run, old, lapsed=True)

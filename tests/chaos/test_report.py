@@ -126,7 +126,7 @@ def test_repetitions_by_starvation_are_told_apart_from_those_by_faults(
     run, token = begun(making)
     making.execute(run, "step0", token, 2, ends=False)
     for kind in faults:
-        making.hit(kind)
+        making.hit(kind, seconds=0.1)
     making.lose(run, token, lapsed=True)
     token = making.claim(run)
     making.execute(run, "step0", token, 2)

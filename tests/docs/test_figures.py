@@ -77,7 +77,7 @@ FIGURES = [
         BY_GOALS,
     ),
     Figure(RELIABILITY, "which no more than # may be", (HIT_AGAIN_PART,), BY_GOALS),
-    Figure(RELIABILITY, "may be # % of the claims, or # of few", (100 * STARVED_PART, STARVED_AT_ONCE), BY_GOALS),
+    Figure(RELIABILITY, "may be # in a thousand claims, or # of few", (1000 * STARVED_PART, STARVED_AT_ONCE), BY_GOALS),
     Figure(SECURITY, "of # texts, # cron expressions, # time zones, # values and # exceptions", OF_CORPUS, BY_CORPUS),
 ]
 
