@@ -25,7 +25,7 @@ from .prepared import Unprepared, prepared
 from .report import report
 from .rest import REST
 from .rest import measured as rest_measured
-from .scenarios import SCENARIOS, Bench, measured
+from .scenarios import SCENARIOS, Bench, Sample, measured
 from .stage import Stage, stage
 from .systems import FLOOR, OWN, Participant, participants
 
@@ -119,7 +119,7 @@ def measure(
     except Unprepared:
         print(f"== {participant.name} {variant} is left out: it could not be prepared (see above)", flush=True)
         return
-    except (RuntimeError, TimeoutError) as error:
+    except (RuntimeError, OSError) as error:
         # One that ends or hangs must not cost the figures of all others; goals that need it count as not measured.
         if participant.is_own:
             raise
@@ -129,14 +129,17 @@ def measure(
 
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
-    measure_it = rest_measured if scenario in REST else measured
+    """All of it counts once all of it is there."""
+    measure_it, kept = rest_measured if scenario in REST else measured, list[Sample]()
     for repetition, samples in enumerate(measure_it(bench, scenario, repetitions + 1)):
         for sample in samples:
             counts = repetition > 0 or not repetitions
             mark = "" if counts else " (first, does not count)"
             print(f"{sample.figure:20} {system} {variant}: {sample.value:,.2f}{mark}", flush=True)
             if counts:
-                ledger.add(system, variant, sample)
+                kept.append(sample)
+    for sample in kept:
+        ledger.add(system, variant, sample)
 
 
 def _scenarios(text: str) -> list[str]:

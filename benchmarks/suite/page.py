@@ -153,7 +153,7 @@ COSTS = "CPU client, workers, PostgreSQL, µs each | write transactions | WAL by
 def _costs(series: Series) -> str:
     """The cells below ``COSTS``; empty where nobody measured it."""
     cost = series.cost
-    cpu = ", ".join(f"{cost[name]:,.0f}" for party in PARTIES if (name := f"cpu_us_{party}") in cost)
+    cpu = " / ".join(f"{cost[name]:,.0f}" for party in PARTIES if (name := f"cpu_us_{party}") in cost)
     each = (number(cost[name]) if name in cost else "" for name in ("write_transactions", "wal_bytes", "dead_rows"))
     return " | ".join([cpu, *each])
 

@@ -7,9 +7,9 @@ from django.db.utils import InterfaceError, OperationalError
 PROGRAM_LIMIT_EXCEEDED = "54"
 """A class of SQLSTATEs: these would come back for ever."""
 
-TOO_MUCH = frozenset({"57014", "53200"})
-"""SQLSTATEs of a statement that took longer than the server allows (``statement_timeout``), or more memory than it has:
-a smaller one may do. Both may as well be a server that is busy with others, so that the same is worth trying again."""
+TOO_MUCH = frozenset({"57014", "25P04", "53200"})
+"""SQLSTATEs of what took longer than the server allows (``statement_timeout``, ``transaction_timeout``), or more memory
+than it has: less of it may do. Both may as well be a server that is busy with others: the same is worth another try."""
 
 SESSION_IS_UNFIT = frozenset(
     {

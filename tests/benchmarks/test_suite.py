@@ -342,11 +342,11 @@ def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, mo
     assert "of an earlier run" not in lines
     assert "| `S2_drain_vs_dbos` | 4.00 | 8 | missed |" in lines
     rows = [line for line in lines if line.startswith(("| django_durable", "| dbos"))]
-    assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 200 | 0, 1,234, 25 | 2.00 |  |  |"
+    assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 200 | 0 / 1,234 / 25 | 2.00 |  |  |"
     heads = [line.split(" | ") for line in lines if line.startswith("| | ")]
     assert [head[4:-3] for head in heads] == [["from the release", CPU], [CPU]]
     alone = next(line for line in lines if "beside 1,000,000 finished runs" in line)
-    assert alone.endswith(" | sync | 4,000 | 4,000 - 4,000 | 1 | 0, 1,234, 25 | 2.00 |  |  |")
+    assert alone.endswith(" | sync | 4,000 | 4,000 - 4,000 | 1 | 0 / 1,234 / 25 | 2.00 |  |  |")
     # Each table has as many cells in its lines as it has names.
     for above, below in pairwise(lines):
         if below.startswith("|---"):

@@ -10,6 +10,7 @@ from math import ceil
 
 from tests.chaos.fleet import CONCURRENCY
 from tests.chaos.handovers import TO_NEW, TO_OLD
+from tests.chaos.repetitions import HELD_UP
 from tests.chaos.totals import Totals
 
 RUNS_A_MINUTE = 2_000
@@ -31,6 +32,9 @@ STARVED_PART = 0.003
 """Of the claims, how many leases may lapse without a fault that cost them. A lapsed lease explains a repetition,
 whatever became of it: an engine that forgets to renew some would look like a machine too slow for its heartbeats.
 In an hour (seed 20261206) there were 42 of 258,577. Of leases that nobody renews half lapse with no fault near."""
+HELD_UP_PART = 0.0002
+"""Of the claims, how many steps may begin late under a claim that had lapsed, without a freeze; one at least. In that
+hour there was none."""
 STARVED_AT_ONCE = CONCURRENCY
 """What one process works on: it may be held up once in a run so short that this is more."""
 
@@ -97,6 +101,10 @@ def _too_often(totals: Totals) -> Iterator[Missed]:
     if totals.starved > allowed:
         text = f"{totals.starved:,} of {totals.claims:,} leases lapsed without a fault, and {allowed:,} are allowed"
         yield Missed("starved", totals.starved, allowed, text)
+    late, few = totals.repetitions[HELD_UP], max(int(HELD_UP_PART * totals.claims), 1)
+    if late > few:
+        text = f"{late:,} steps began late under a claim that had lapsed, with no freeze, and {few:,} may"
+        yield Missed("held_up", late, few, text)
     if not totals.old and totals.hit_again > (most := int(HIT_AGAIN_PART * len(totals.recoveries))):
         text = f"{totals.hit_again:,} of {len(totals.recoveries):,} recoveries were hit again, and {most:,} may be"
         yield Missed("hit_again", totals.hit_again, most, text)

@@ -21,6 +21,7 @@ from tests.chaos.goals import (
 )
 from tests.chaos.handovers import TO_NEW, TO_OLD
 from tests.chaos.planting import recovered
+from tests.chaos.repetitions import HELD_UP
 from tests.chaos.totals import Totals
 
 FEW, MANY = 100, 5_000
@@ -57,6 +58,8 @@ def spoil(**values: object) -> Callable[[Totals], None]:
         (spoil(rounds=[recovered(*[4.0] * 5, again=2)]), "hit_again", (2, 1), "2 of 7 recoveries were hit again"),
         (spoil(claims=MANY, starved=16), "starved", (16, 15), "16 of 5,000 leases lapsed without a fault"),
         (spoil(claims=FEW, starved=STARVED_AT_ONCE + 1), "starved", (9, 8), "9 of 100 leases"),
+        (spoil(claims=FEW, repetitions=Counter({HELD_UP: 2})), "held_up", (2, 1), "2 steps began late"),
+        (spoil(claims=30_000, repetitions=Counter({HELD_UP: 7})), "held_up", (7, 6), "7 steps began late"),
         (spoil(violations=[Violation("lost", "tag", "is gone")]), "violations", (1, 0), "1 lost"),
     ],
 )

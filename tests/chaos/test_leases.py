@@ -150,25 +150,6 @@ def test_a_crash_that_was_counted(making: Making, suspects: int, deaths: int, ex
     assert found(making) == [("crashes", run)] * expected
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("freeze", 0), ("restart_postgres", 0), ("cut_after", 0), (None, 1)])
-def test_a_silence_that_was_counted_as_a_crash(making: Making, kind: str | None, expected: int) -> None:
-    """Nobody can tell it from a death; but something has to have silenced it."""
-    run, token = begun(making)
-    making.hit("kill", PID)
-    making.lose(run, token)
-    making.tick(30)
-    token = making.claim(run)
-    making.evidence.changes[-1] = replace(making.evidence.changes[-1], suspect=True)
-    making.tick(30)
-    if kind:
-        making.hit(kind, *(PID,) if kind == "freeze" else (), seconds=2.5)
-    making.lose(run, token, lapsed=True, crashes=1)
-    token = making.claim(run)
-    making.execute(run, "step0", token, 2)
-    making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=3)
-    assert found(making) == [("crashes", run)] * expected
-
-
 def test_more_runs_under_a_key_than_its_limit(making: Making) -> None:
     tokens = {}
     for number in range(LIMIT + 1):

@@ -22,6 +22,7 @@ from tests.chaos.repetitions import (
     repetitions,
     starved,
 )
+from tests.chaos.story import CLOCK_STEP
 from tests.chaos.witness import BEGIN, DIE, RAISE
 
 # --- again -----------------------------------------------------------------------------------
@@ -94,6 +95,7 @@ def test_what_hits_a_process_later_is_no_reason_why_it_gave_its_claim_back(makin
     run, token = begun(making)
     making.execute(run, "step0", token, 2, writes=False)
     making.lose(run, token, suspect=False)
+    making.tick(2 * CLOCK_STEP)
     making.hit(kind, PID)
     token = making.claim(run)
     making.execute(run, "step0", token, 2, pid=PID + 1)
@@ -242,11 +244,20 @@ def test_a_repetition_by_who_came_after_the_commit(making: Making) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "pid", "expected"), [("freeze", PID, 0), ("kill", PID + 1, 1), *((kind, PID, 1) for kind in OF_POSTGRES)]
+    ("kind", "pid", "lapsed", "expected"),
+    [
+        ("freeze", PID, False, 0),
+        # It is both a repetition without a reason and one that is too late.
+        ("kill", PID + 1, False, 2),
+        *((kind, PID, False, 2) for kind in OF_POSTGRES),
+        ("kill", PID + 1, True, 0),
+    ],
 )
-def test_a_repetition_by_who_was_there_before_the_commit(making: Making, kind: str, pid: int, expected: int) -> None:
+def test_a_repetition_by_who_was_there_before_the_commit(
+    making: Making, kind: str, pid: int, lapsed: bool, expected: int
+) -> None:
     run, old = begun(making)
-    making.lose(run, old, lapsed=True)
+    making.lose(run, old, lapsed=lapsed)
     token = making.claim(run)
     making.execute(run, "step0", token, 2, pid=PID + 1)
     making.leave(run, token, "odd", ONE_STEP, "succeeded", claims=2)

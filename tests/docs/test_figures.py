@@ -86,8 +86,7 @@ MEASURED = Ledger.load(RESULTS)
 
 def measured(figure: str, *variants: str) -> tuple[float, ...]:
     """The medians of this project, in hundreds."""
-    found = (MEASURED.figure(figure, "django_durable", variant) for variant in variants)
-    return tuple(round(series.median, -2) for series in found if series)
+    return tuple(round(MEASURED.series[f"{figure} django_durable {variant}"].median, -2) for variant in variants)
 
 
 BENCHMARK = "benchmarks/results.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,5 +68,8 @@ def test_what_is_too_much_by_itself_is_tried_again(
 
     written = batch_writer.write_batch
     monkeypatch.setattr(batch_writer, "write_batch", write)
+    pauses: list[float] = []
+    monkeypatch.setattr(batch_writer, "time", SimpleNamespace(sleep=pauses.append))
     assert committer.write(lease(), Write()).is_held
     assert tries == [1, 1, 1]
+    assert pauses == [0.05, 0.1]
