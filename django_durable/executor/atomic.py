@@ -71,6 +71,9 @@ def perform_atomically(flow: Flow, perform: Perform, commit: Commit) -> Performe
     try:
         with _writer(db), transaction.atomic(using=db.alias):
             _set_up(db)
+            if flow.lease.is_over:
+                # The connection was long in coming: the body would run beside whoever has the run now.
+                raise _LeaseLost
             value = _call_whole(perform)
             returned = Returned(value, time.perf_counter() - began)
             write, receipt = _journal(db, flow, perform, returned, pending)

@@ -30,8 +30,8 @@ MISSED_BEATS = 2
 """Where every message is late, beat after beat may find a run's row held. A delay of no more than so many beats is no
 reason to hand it back: a lease outlasts them."""
 HELD_UP = "a late start without a freeze"
-"""Its lease had lapsed, and it should have known. Who is kept off the processor just then cannot; and an atomic step
-connects in between. So there may be few: see goals."""
+"""Its lease had lapsed, and it should have known. Who is kept off the processor just then cannot, so there may be few:
+see goals."""
 STARVATION = "starvation"
 """A lease lapsed, and no fault had cost it: see ``starved``."""
 TAKEN_WITHIN = 2 * FAST["REAP_SECONDS"]

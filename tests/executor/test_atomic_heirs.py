@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from django_durable import Context, Retry, durable_workflow
+from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
@@ -85,3 +86,32 @@ def test_the_entry_of_who_took_over_is_not_taken_for_our_commit(
     entry = JournalEntry.objects.get()
     assert (entry.value, entry.token) == ("7", heir.token)
     assert fresh(ours.run_id).lease_token == heir.token
+
+
+begun: list[str] = []
+
+
+@durable_workflow(name="heirs.begins")
+def begins(ctx: Context) -> None:
+    ctx.step("begin", begun.append, "once", atomic=True)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_body_does_not_begin_where_the_connection_came_after_the_lease(
+    is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun.clear()
+    begins.enqueue()
+    [ours] = claim_next(Database(), claimant(begins.name), 1, lease=LEASE, time=DatabaseClock())
+    set_up = atomic._set_up
+
+    def wait(db: Database) -> None:
+        set_up(db)
+        if is_late:
+            ours.lease.ends = clock.monotonic()
+
+    monkeypatch.setattr(atomic, "_set_up", wait)
+    outcome = run_attempt(ours, begins, DirectCommit(Database()))
+    assert begun == ([] if is_late else ["once"])
+    assert (outcome == Lost()) == is_late
+    assert JournalEntry.objects.count() == (not is_late)
