@@ -31,8 +31,8 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
-FLOORS = ("S0", "S1")
-"""What ``FLOOR`` is measured in; the first of them is nobody else's."""
+OF_FLOOR, WITH_FLOOR = "S0", ("S0", "S1")
+"""What ``FLOOR`` is measured in alone, and in all."""
 
 
 def main() -> int:
@@ -130,7 +130,8 @@ def measure(
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
     """All of it counts once all of it is there."""
-    measure_it, kept = rest_measured if scenario in REST else measured, list[Sample]()
+    measure_it = rest_measured if scenario in REST else measured
+    kept: list[Sample] = []
     for repetition, samples in enumerate(measure_it(bench, scenario, repetitions + 1)):
         for sample in samples:
             counts = repetition > 0 or not repetitions
@@ -152,8 +153,9 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
     """None where it takes no part: to prepare it only to hear so takes seconds each time."""
     if scenario in REST:
         return REST[scenario].variants if participant.name == OWN else ()
-    is_floor = participant.name == FLOOR
-    if (scenario not in FLOORS) if is_floor else (scenario == FLOORS[0]):
+    if participant.name == FLOOR and scenario not in WITH_FLOOR:
+        return ()
+    if participant.name != FLOOR and scenario == OF_FLOOR:
         return ()
     return told[NAMED.get(scenario, "variants")]
 

@@ -168,7 +168,7 @@ def _why(story: Story, before: Execution, after: Execution, *, is_atomic: bool) 
     if story.hits((FREEZE,), before.pid, before.began, ends):
         return "a freeze"
     if (change := lapsed(story, before.token)) is not None:
-        return LAPSED if lost_to_a_fault(story, change) else STARVATION
+        return LAPSED if _lost_to_a_fault(story, change) else STARVATION
     if felt and story.hits((DRAIN,), before.pid, before.began - DRAINING, ends):
         return "a drain without PostgreSQL"
     if given_back is not None:
@@ -210,11 +210,11 @@ def starved(story: Story) -> list[Change]:
     return [
         change
         for change in story.evidence.changes
-        if change.lapsed and change.token is None and not lost_to_a_fault(story, change)
+        if change.lapsed and change.token is None and not _lost_to_a_fault(story, change)
     ]
 
 
-def lost_to_a_fault(story: Story, change: Change) -> bool:
+def _lost_to_a_fault(story: Story, change: Change) -> bool:
     """Whether the process of a lease that has lapsed was dead, or frozen, or without an answer of PostgreSQL's when the
     lease was to be renewed for the last time. That some of its sessions were lost is no reason: the next beat has
     another one."""
