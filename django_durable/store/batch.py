@@ -38,6 +38,8 @@ class Batch:
     """Takes one run's write after the other; each run occurs once."""
 
     dialect: Dialect
+    keys: list[Any] = field(default_factory=list)
+    """Of the runs, as ``Dialect.key`` writes them."""
     claims: list[Lease] = field(default_factory=list)
     entries: list[tuple[Any, Entry]] = field(default_factory=list)
     """Each with its run's id."""
@@ -61,14 +63,16 @@ class Batch:
 
     def add(self, lease: Lease, write: Write) -> None:
         run_id = self.dialect.key(lease.run_id)
+        self.keys.append(run_id)
         self.claims.append(lease)
-        self.entries += [(run_id, entry) for entry in write.entries.values()]
-        self._add_children(run_id, write.children)
-        self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
-        for event_id, path in write.consumed.items():
-            self.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
-        for path, response in write.answers.items():
-            self.answers.append({"run_id": run_id, "path": path, "response": response})
+        for entry in write.entries.values():
+            self.entries.append((run_id, entry))
+        if write.children:
+            self._add_children(run_id, write.children)
+        if write.forgotten:
+            self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
+        if write.consumed or write.answers:
+            self._add_events(run_id, write)
         if write.progress is not None:
             self._add_payload(run_id, PayloadKind.PROGRESS, write.progress)
         if write.notes:
@@ -78,6 +82,12 @@ class Batch:
         if write.unwanted:
             self._add_payload(run_id, PayloadKind.UNWANTED, "\n".join(write.unwanted))
         self._add_outcome(run_id, write.outcome)
+
+    def _add_events(self, run_id: Any, write: Write) -> None:
+        for event_id, path in write.consumed.items():
+            self.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
+        for path, response in write.answers.items():
+            self.answers.append({"run_id": run_id, "path": path, "response": response})
 
     def _add_children(self, run_id: Any, children: Sequence[NewRun]) -> None:
         for child in children:

@@ -81,7 +81,7 @@ def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float,
     if not ids:
         return []
     d = db.dialect
-    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.list(ids), queues=d.list(who.queues))
+    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.ids(ids), queues=d.list(who.queues))
 
 
 def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
@@ -223,7 +223,7 @@ def _load(db: Database, who: Claimant, claims: list[Claim], time: DatabaseClock)
     ending = [claim for claim in claims if claim.phase != Phase.FORWARD]
     errors: dict[UUID, str] = {}
     if ending:
-        rows = db.rows(sql.load_errors(d), ids=d.list([claim.run_id for claim in ending]))
+        rows = db.rows(sql.load_errors(d), ids=d.ids([claim.run_id for claim in ending]))
         errors = {d.read_key(run_id): text for run_id, text in rows}
     for claim in claims:
         run_id = claim.run_id

@@ -21,7 +21,7 @@ from .database import Database, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone, Shape, as_parameters
-from .receipts import Receipt, Receipts
+from .receipts import Receipt, Receipts, settle_ready
 from .record_sets import lone_rows, written
 from .sql import commits
 
@@ -40,9 +40,9 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     batch = Batch(db.dialect)
     for lease, write in writes:
         batch.add(lease, write)
-    receipts = Receipts(db.dialect, [lease for lease, _ in writes])
+    receipts = Receipts(batch)
     # Whoever ends is cleared by that.
-    cleared = {lease.run_id: lease for lease, write in writes if _is_cleared(lease, write)}
+    cleared = {db.dialect.key(lease.run_id): lease for lease, write in writes if _is_cleared(lease, write)}
     try:
         at_once = batch.is_plain and db.dialect.has_writing_ctes and not cleared
         if not (at_once and _is_written_at_once(db, batch, receipts)):
@@ -55,19 +55,22 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
                 # Written again, all else of it comes out the same.
                 write.log.is_in_doubt = True
         raise
-    for run_id, lease in cleared.items():
-        lease.is_suspect = not receipts.by_run[run_id].is_held
-    for lease, write in writes:
-        receipts.leave_to_the_sweep(lease.run_id, write.outcome)
-        if isinstance(write.outcome, Released):
-            receipts.put_first(lease.run_id)
-    return receipts.by_run
+    for key, lease in cleared.items():
+        lease.is_suspect = not receipts[key].is_held
+    by_run = {}
+    for (lease, write), receipt in zip(writes, receipts, strict=True):
+        if receipt.ready:
+            settle_ready(receipt, lease.run_id, write.outcome)
+        by_run[lease.run_id] = receipt
+    return by_run
 
 
 def _is_cleared(lease: Lease, write: Write) -> bool:
     """Whether a suspect journals something new, and does not end: who ends is cleared by that."""
+    if not lease.is_suspect:
+        return False
     goes_on = write.outcome is None or isinstance(write.outcome, Released | Paused)
-    return lease.is_suspect and bool(write.entries) and goes_on
+    return bool(write.entries) and goes_on
 
 
 def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
@@ -96,7 +99,7 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
     rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
-        _shorten_logs(db, ((row[0], row[-1]) for row in rows))
+        _shorten_logs(db, [(row[0], row[-1]) for row in rows])
         rows = [row[:-1] for row in rows]
     receipts.take_all(rows)
 
@@ -109,34 +112,39 @@ def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str) 
     return commits.write_at_once(Lone(shapes) if shapes else d, [name for name, _ in given])
 
 
-def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[UUID]) -> None:
+def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:
     d = db.dialect
     fenced = db.rows(commits.fence(d), claims=written(batch, "claims"))
-    for run_id, _, cancelling, pausing in fenced:
-        receipts.hold(run_id, cancelling, pausing)
     if not fenced:
         return
-    held = as_json([{"id": d.key(d.read_key(row[0])), "token": d.key(d.read_key(row[1]))} for row in fenced])
+    held = []
+    for run_id, token, cancelling, pausing in fenced:
+        key = d.key(d.read_key(run_id))
+        receipts.hold(key, cancelling, pausing)
+        held.append({"id": key, "token": d.key(d.read_key(token))})
+    held_json = as_json(held)
 
     def send(statement: str, **rows: Rows) -> list[Row]:
         [(name, values)] = rows.items()
-        return db.rows(commits.with_held(d, statement), held=held, **{name: as_json(values)}) if values else []
+        given = {"held": held_json, name: as_json(values)}
+        return db.rows(commits.with_held(d, statement), **given) if values else []
 
     send(commits.forget_entries(d), forgotten=batch.forgotten)
     if batch.entries:
-        db.rows(commits.with_held(d, commits.insert_entries(d)), held=held, entries=written(batch, "entries"))
+        db.rows(commits.with_held(d, commits.insert_entries(d)), held=held_json, entries=written(batch, "entries"))
     send(commits.upsert_payloads(d), payloads=batch.payloads + _merged_notes(db, batch.notes))
-    send(commits.clear_suspicion(d), cleared=[{"id": d.key(run_id)} for run_id in cleared])
+    send(commits.clear_suspicion(d), cleared=[{"id": key} for key in cleared])
     send(commits.consume_events(d), consumed=batch.consumed)
     send(commits.answer_events(d), answers=batch.answers)
     _start_children(d, send, batch, receipts)
-    _shorten_logs(db, send(commits.insert_log(d), logged=batch.logged))
+    added = send(commits.insert_log(d), logged=batch.logged)
+    _shorten_logs(db, [(d.key(d.read_key(run_id)), number) for run_id, number in added])
     for row in send(commits.leave(d), leaving=batch.leaving) + send(commits.suspend(d), suspending=batch.suspending):
-        receipts.leave(*row)
+        receipts.leave(d.key(d.read_key(row[0])), *row[1:])
 
 
 def _start_children(d: Dialect, send: Callable[..., list[Row]], batch: Batch, receipts: Receipts) -> None:
-    parents = {row["id"]: receipts.by_run[UUID(row["parent_id"])] for row in batch.children}
+    parents = {row["id"]: receipts[row["parent_id"]] for row in batch.children}
     orphans = [row for row in batch.children if parents[row["id"]].cancelling and not row["detached"]]
     over = {row["id"] for row in orphans}
     for row in send(commits.insert_children(d), children=batch.children):
@@ -152,28 +160,28 @@ def _merged_notes(db: Database, said: Mapping[UUID, Mapping[str, str]]) -> Rows:
     if not said:
         return []
     d = db.dialect
-    stored = {d.read_key(run_id): text for run_id, text in db.rows(commits.load_notes(d), ids=d.list(said))}
+    stored = {d.read_key(run_id): text for run_id, text in db.rows(commits.load_notes(d), ids=d.ids(said))}
     return [
         {"run_id": d.key(run_id), "kind": PayloadKind.NOTES, "data": merged(stored.get(run_id), notes)}
         for run_id, notes in said.items()
     ]
 
 
-def _shorten_logs(db: Database, numbers: Iterable[tuple[Any, ...]]) -> None:
-    """Keep the newest lines of runs, given by the numbers of lines that were added just now."""
+def _shorten_logs(db: Database, numbers: Sequence[tuple[Any, int | None]]) -> None:
+    """Keep the newest lines of runs, given by their keys and the numbers of lines that were added just now."""
     last: dict[Any, int] = {}
-    for run_id, number in numbers:
-        last[run_id] = max(number or 0, last.get(run_id, 0))
-    for run_id, number in last.items():
+    for key, number in numbers:
+        last[key] = max(number or 0, last.get(key, 0))
+    for key, number in last.items():
         if (upto := number - durable_settings().LOG_LINES) > 0:
-            db.rows(commits.shorten_log(), run_id=db.dialect.key(db.dialect.read_key(run_id)), upto=upto)
+            db.rows(commits.shorten_log(), run_id=key, upto=upto)
 
 
 def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: Receipts) -> None:
     """A row that the fence skipped may merely be held by somebody: only another token means that it is lost."""
-    missing = [lease for lease, _ in writes if not receipts.by_run[lease.run_id].is_held]
+    missing = {lease: receipt for (lease, _), receipt in zip(writes, receipts, strict=True) if not receipt.is_held}
     if not missing:
         return
-    kept = still_held(db, missing)
-    for lease in missing:
-        receipts.by_run[lease.run_id].is_lost = lease.token not in kept
+    kept = still_held(db, list(missing))
+    for lease, receipt in missing.items():
+        receipt.is_lost = lease.token not in kept

@@ -16,7 +16,8 @@ from ..core import clock
 from .dialects import Dialect, dialect_of
 
 Row = tuple[Any, ...]
-_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+"""A value as the statements take it in JSON."""
 PLAN_SECONDS = 60.0
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
@@ -223,4 +224,4 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
 
 def as_json(rows: list[dict[str, Any]]) -> str:
     """Rows for ``Dialect.recordset``, to which a column that is not there is NULL: most of a row's are."""
-    return _to_json([{name: value for name, value in row.items() if value is not None} for row in rows])
+    return as_value([{name: value for name, value in row.items() if value is not None} for row in rows])

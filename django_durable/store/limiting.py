@@ -64,7 +64,7 @@ def claim_limited(
 
 def claim_hinted(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim, for each of ``ids`` that is queued under a limit with room, the run of its key that is next."""
-    rows = db.rows(sql.keys_of(db.dialect), ids=db.dialect.list(ids))
+    rows = db.rows(sql.keys_of(db.dialect), ids=db.dialect.ids(ids))
     return _claim(db, who, [row[0] for row in rows], len(ids), lease, time, ends=any(row[1] for row in rows))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .dialects import PostgreSQL
+from .dialects.postgresql import PostgreSQL
 
 Row = Mapping[str, Any]
 Shape = tuple[str, ...]

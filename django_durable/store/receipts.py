@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from ..core.clock import utcnow
-from ..core.flow.lease import Lease
-from ..core.journal.outcomes import Outcome, Retried, Suspended
+from ..core.journal.outcomes import Outcome, Released, Retried, Suspended
 from ..core.journal.states import Status
 from ..queues.ready import Ready
+from .batch import Batch
 from .database import Row
-from .dialects import Dialect
 from .starting import is_soon
 
 
@@ -36,47 +35,50 @@ class Receipt:
 
 
 class Receipts:
-    """One for each run that was written for, and filled row by row."""
+    """One for each run that was written for, in that order, and filled row by row.
 
-    def __init__(self, dialect: Dialect, held: Iterable[Lease]) -> None:
-        self._dialect = dialect
-        self.by_run = {lease.run_id: Receipt() for lease in held}
+    Rows name runs as ``Dialect.key`` writes them: a UUID is hashed by code in Python, several times for each write.
+    """
 
-    def __getitem__(self, run_id: Any) -> Receipt:
-        """The receipt of a run, whose id is as the database writes it."""
-        return self.by_run[self._dialect.read_key(run_id)]
+    def __init__(self, batch: Batch) -> None:
+        self._dialect = batch.dialect
+        self._by_key: dict[Any, Receipt] = {key: Receipt() for key in batch.keys}
+
+    def __iter__(self) -> Iterator[Receipt]:
+        return iter(self._by_key.values())
+
+    def __getitem__(self, key: Any) -> Receipt:
+        return self._by_key[key]
 
     def take_all(self, rows: Sequence[Row]) -> None:
         """What the statement that does all at once returns: the fence's row, and what follows where the run leaves."""
-        for run_id, cancelling, pausing, *left in rows:
-            self.hold(run_id, cancelling, pausing)
+        for key, cancelling, pausing, *left in rows:
+            self.hold(key, cancelling, pausing)
             if left and left[0] is not None:
-                self.leave(run_id, *left)
+                self.leave(key, *left)
 
-    def hold(self, run_id: Any, cancelling: Any, pausing: Any) -> None:
+    def hold(self, key: Any, cancelling: Any, pausing: Any) -> None:
         """The fence has let the run's write pass."""
-        receipt = self[run_id]
+        receipt = self._by_key[key]
         receipt.is_held, receipt.cancelling, receipt.pausing = True, bool(cancelling), bool(pausing)
 
-    def leave(self, run_id: Any, status: str, parent_id: Any, queue: str, priority: int, parent_path: str = "") -> None:
+    def leave(self, key: Any, status: str, parent_id: Any, queue: str, priority: int, parent_path: str = "") -> None:
         """The run is not ours any more."""
-        receipt = self[run_id]
+        receipt = self._by_key[key]
         receipt.status = status
-        receipt.parent_id = None if parent_id is None else self._dialect.read_key(parent_id)
-        receipt.parent_path = parent_path
+        if parent_id is not None:
+            receipt.parent_id, receipt.parent_path = self._dialect.read_key(parent_id), parent_path
         if status in (Status.QUEUED, Status.WAITING):
-            receipt.ready.append(Ready(self._dialect.read_key(run_id), queue, priority))
+            receipt.ready.append(Ready(UUID(key), queue, priority))
 
-    def put_first(self, run_id: UUID) -> None:
-        """The run was handed back under way."""
-        receipt = self.by_run[run_id]
+
+def settle_ready(receipt: Receipt, run_id: UUID, outcome: Outcome | None) -> None:
+    """What ``outcome`` says of who is to hear of the run itself: first of all where it was handed back under way, and
+    nobody where it waits for longer than until the next sweep."""
+    if isinstance(outcome, Released):
         receipt.ready = [run._replace(is_under_way=True) if run.id == run_id else run for run in receipt.ready]
-
-    def leave_to_the_sweep(self, run_id: UUID, outcome: Outcome | None) -> None:
-        """Nobody need hear of a run that waits for longer than until the next sweep."""
-        receipt = self.by_run[run_id]
-        if receipt.status == Status.WAITING and not _wakes_soon(outcome):
-            receipt.ready = [run for run in receipt.ready if run.id != run_id]
+    elif receipt.status == Status.WAITING and not _wakes_soon(outcome):
+        receipt.ready = [run for run in receipt.ready if run.id != run_id]
 
 
 def _wakes_soon(outcome: Outcome | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.journal.journal import Entry
 from .batch import Batch
-from .database import as_json
+from .database import as_json, as_value
 from .dialects import Dialect
 
 NEVER = (None, None, None)
@@ -19,11 +19,13 @@ def written(batch: Batch, name: str) -> str:
     match name:
         # What every commit has is not written by way of dicts, whose encoder takes three times as long.
         case "claims":
-            key = batch.dialect.key
-            claims = (f'{{"id":"{key(one.run_id)}","token":"{key(one.token)}"}}' for one in batch.claims)
-            return f"[{','.join(claims)}]"
+            key, claims = batch.dialect.key, zip(batch.keys, batch.claims, strict=True)
+            written_claims = [f'{{"id":"{run_id}","token":"{key(one.token)}"}}' for run_id, one in claims]
+            return f"[{','.join(written_claims)}]"
         case "entries":
-            return f"[{','.join(_entry_written(batch.dialect, *one) for one in batch.entries)}]"
+            return f"[{','.join([_entry_written(batch.dialect, *one) for one in batch.entries])}]"
+        case "leaving" | "payloads":
+            return f"[{','.join([_row_written(row) for row in getattr(batch, name)])}]"
         case _:
             return as_json(getattr(batch, name))
 
@@ -32,13 +34,23 @@ def lone_rows(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
     """The row of each record set that has one, where the batch is of one run."""
     if len(batch.claims) != 1:
         return
-    [lease], d = batch.claims, batch.dialect
-    yield "claims", {"id": d.key(lease.run_id), "token": d.key(lease.token)}
+    [lease], [run_id], d = batch.claims, batch.keys, batch.dialect
+    yield "claims", {"id": run_id, "token": d.key(lease.token)}
     if len(batch.entries) == 1:
         yield "entries", _entry_row(d, *batch.entries[0])
     for name, rows in (("payloads", batch.payloads), ("leaving", batch.leaving)):
         if len(rows) == 1:
             yield name, rows[0]
+
+
+def _row_written(row: dict[str, Any]) -> str:
+    """A row of texts, and of values that few rows have: all but texts is left to the encoder."""
+    given = [
+        f'"{name}":{quoted(value) if isinstance(value, str) else as_value(value)}'
+        for name, value in row.items()
+        if value is not None
+    ]
+    return f"{{{','.join(given)}}}"
 
 
 def _entry_written(d: Dialect, run_id: Any, entry: Entry) -> str:

@@ -290,7 +290,7 @@ LAPSES = [
     ),
     Mutant(
         "waiting-for-locks",
-        "store/dialects.py",
+        "store/dialects/postgresql.py",
         'lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r SKIP LOCKED"',
         'lock_runs: ClassVar[str] = "FOR NO KEY UPDATE OF r"',
         "A batch waits for a row that somebody holds, and all its other runs wait with it.",

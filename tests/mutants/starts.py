@@ -35,7 +35,7 @@ STARTS = [
     ),
     Mutant(
         "best-claimed-on-their-snapshot",
-        "store/dialects.py",
+        "store/dialects/postgresql.py",
         '{self.lock if locks else ""}',
         '{""}',
         "What is claimed for being the first of its line is taken from whoever was faster.",

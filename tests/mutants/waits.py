@@ -18,7 +18,7 @@ WAKES = [
     ),
     Mutant(
         "suspension-on-the-fence-s-snapshot",
-        "store/dialects.py",
+        "store/dialects/postgresql.py",
         "BEGIN ISOLATION LEVEL READ COMMITTED",
         "BEGIN ISOLATION LEVEL REPEATABLE READ",
         "A suspension looks for reasons on the snapshot of the fence, as if it were a part of that statement.",
@@ -87,7 +87,7 @@ WAKES = [
 TIMES = [
     Mutant(
         "transaction-s-clock",
-        "store/dialects.py",
+        "store/dialects/postgresql.py",
         'if seconds else "statement_timestamp()"',
         'if seconds else "now()"',
         "What is decided at the end of a long transaction is decided by the time of its beginning.",

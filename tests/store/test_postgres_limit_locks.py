@@ -13,7 +13,7 @@ from django_durable.core.ids import uuid7
 from django_durable.core.limits import Bounds, Rate
 from django_durable.store.claiming import Claim
 from django_durable.store.database import Database, PrivateDatabase
-from django_durable.store.dialects import TIES
+from django_durable.store.dialects.postgresql import TIES
 from django_durable.store.limiting import KeyWalk, claim_limited
 from tests.store.conftest import Connect
 from tests.store.rows import LEASE, PAST, at, make_run

@@ -18,7 +18,7 @@ from django_durable.core.journal.states import BlockReason, EntryStatus, Kind, P
 from django_durable.models import JournalEntry, LogLine, Payload, Run
 from django_durable.store.committing import write_batch
 from django_durable.store.database import Database, PrivateDatabase, Row, as_json
-from django_durable.store.dialects import PostgreSQL
+from django_durable.store.dialects.postgresql import PostgreSQL
 from django_durable.store.lone import Lone, as_parameters
 from django_durable.store.sql.commits import ENTRY, LEAVING, PAYLOAD
 from django_durable.store.sql.leases import CLAIM

@@ -24,7 +24,7 @@ def lease(d: Dialect, picked: str) -> str:
             started_by = CASE WHEN r.claims = 0 THEN {worker} ELSE r.started_by END, wake_at = NULL, waiting_on = ''
         FROM picked WHERE r.id = picked.id
         RETURNING {d.updated}.id, lease_token, workflow, attempt, max_attempts, phase, deadline_at, root_id, queue,
-            priority, claims, cancel_requested_at, fingerprint, parent_id, {d.now},
+            priority, claims, cancel_requested_at, fingerprint, parent_id, {d.now_unread},
             (SELECT data FROM django_durable_payload p WHERE p.run_id = {d.updated}.id AND p.kind = 'input'),
             pause_requested_at, forked_from, CASE WHEN claims > 1 THEN {d.seconds_since("started_at")} END, limit_key
         """

@@ -261,7 +261,7 @@ def write_at_once(d: Dialect, given: Collection[str]) -> str:
     last = ", (SELECT max(l.number) FROM logged l WHERE l.run_id = held.id)" if "logged" in given else ""
     return f"""
         WITH held AS MATERIALIZED ({fence(d)}){written}
-        SELECT held.id, held.cancelling, held.pausing{left}{last} FROM held {joined}"""
+        SELECT {d.as_key("held.id")}, held.cancelling, held.pausing{left}{last} FROM held {joined}"""
 
 
 def with_held(d: Dialect, statement: str) -> str:
