@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """Each field is a key of ``DURABLE``; times are seconds and may be floats, sizes are bytes."""
 
@@ -47,7 +47,7 @@ class Settings:
     MAY_WATCH: str | None = None
     """Dotted path of what ``django_durable.urls`` asks whether somebody may watch a run: ``(user, run)`` → True."""
 
-    @property
+    @cached_property
     def lease_margin(self) -> float:
         """How many seconds before the end of its lease a run begins nothing new, and SQLite's atomic steps give up.
 

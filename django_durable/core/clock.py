@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 _offset = timedelta(0)
+_offset_seconds = 0.0
 
 
 def offset() -> timedelta:
@@ -18,8 +19,8 @@ def offset() -> timedelta:
 
 
 def set_offset(value: timedelta) -> None:
-    global _offset
-    _offset = value
+    global _offset, _offset_seconds
+    _offset, _offset_seconds = value, value.total_seconds()
 
 
 def utcnow() -> datetime:
@@ -29,7 +30,7 @@ def utcnow() -> datetime:
 
 def monotonic() -> float:
     """Seconds that only grow, moved along with the tests' clock."""
-    return time.monotonic() + _offset.total_seconds()
+    return time.monotonic() + _offset_seconds
 
 
 class DatabaseClock:

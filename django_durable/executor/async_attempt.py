@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import Any
 
 from ..core.async_context import AsyncContext
@@ -37,12 +38,30 @@ async def aperform_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: C
         leave_run(token)
 
 
+def begin_attempt(
+    claim: Claim, workflow: Workflow[Any, Any], commit: Commit, context: Context
+) -> tuple[Attempt, asyncio.Task[Outcome]]:
+    """Begin an attempt in ``context``, as a task whose result is its outcome; ``Attempt.last_write`` is then to be
+    asked for what is left.
+
+    For who never interrupts it, and calls this from no task: whoever cancels that one is the workflow's own code.
+    """
+    attempt = Attempt(claim, workflow)
+    context.run(enter_run, attempt.flow)
+    loop = asyncio.get_running_loop()
+    return attempt, loop.create_task(_perform(attempt, _driver(attempt, commit)), context=context)
+
+
+def _driver(attempt: Attempt, commit: Commit) -> AsyncDriver:
+    drive = AsyncDriver(attempt.flow, commit)
+    drive.tails = attempt.tails(commit, AsyncDriver.__module__)
+    return drive
+
+
 async def _work(attempt: Attempt, commit: Commit) -> Outcome:
     # In a task of its own, so that the two are told apart: who cancels that one is the workflow's own code (a
     # time-out of asyncio's, a task group), and who cancels this one is the worker.
-    drive = AsyncDriver(attempt.flow, commit)
-    drive.tails = attempt.tails(commit, AsyncDriver.__module__)
-    code = asyncio.create_task(_perform(attempt, drive))
+    code = asyncio.create_task(_perform(attempt, _driver(attempt, commit)))
     while not code.done():
         try:
             await _end_of(code)

@@ -97,12 +97,12 @@ class AsyncDriver:
 
     async def _end_branches(self) -> None:
         """Branches that have lost a race are left to the lines around; the function's own line waits for all."""
+        is_root = self._parent is None
+        if not (self._begun or (is_root and self._tasks.are_running)):
+            return
         at_once = self._calls.are_hurried
         with self._calls.finishing():
-            if self._parent is None:
-                await self._tasks.end(at_once=at_once)
-            elif self._begun:
-                await self._tasks.end(self._flow.losers.others(self._begun), at_once=at_once)
+            await self._tasks.end(None if is_root else self._flow.losers.others(self._begun), at_once=at_once)
         # Where the call that has begun them was ended in the midst of it, it does not take over what they have done: an
         # attempt that failed has happened all the same.
         for branch in self._flow.losers.others(self._begun):

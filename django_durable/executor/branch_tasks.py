@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from ..core.flow.effects import Ended, Performed, Raised, Spawn
@@ -38,7 +39,15 @@ class BranchTasks:
         """Branches whose code is not over."""
         self._untold: dict[Flow, Ended] = {}
         """Those that have ended and that nobody has asked after, in the order in which they did."""
-        self._changed = asyncio.Event()
+
+    @cached_property
+    def _changed(self) -> asyncio.Event:
+        # Most attempts have no branches.
+        return asyncio.Event()
+
+    @property
+    def are_running(self) -> bool:
+        return bool(self._running)
 
     def begin(self, spawn: Spawn, line: Line) -> None:
         self._running[spawn.branch] = running = _Running(line)

@@ -58,8 +58,9 @@ class Aftermath:
     def started(self, claim: Claim) -> None:
         """Take note of a claim that is about to be worked on."""
         self.tallies.started(claim)
-        for send in announcing.started(get_workflow(claim.workflow), claim):
-            self._announcer.do(send)
+        if announcing.is_start_heard():
+            for send in announcing.started(get_workflow(claim.workflow), claim):
+                self._announcer.do(send)
 
     def committed(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that has become durable."""

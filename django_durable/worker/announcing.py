@@ -46,6 +46,11 @@ def is_heard() -> bool:
     return False
 
 
+def is_start_heard() -> bool:
+    """The same of the beginning of a run."""
+    return bool(signals.run_started.receivers)
+
+
 def started(workflow: Workflow[Any, Any], claim: Claim) -> Iterator[Send]:
     """What to send when a claim has begun: only the first one is a run's start."""
     if claim.claims == 1:

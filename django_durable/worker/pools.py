@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -19,7 +20,8 @@ from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Completed, Lost, Outcome, Retried
 from ..core.payloads.surviving import survive
-from ..executor.async_attempt import aperform_attempt
+from ..executor.async_attempt import begin_attempt
+from ..executor.attempt import Attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
 from ..executor.failing import note_retry, refused
@@ -163,7 +165,7 @@ def _tidy_connections() -> None:
 
 
 class LoopPool:
-    """One event loop in a thread of its own; each run is a task with a database thread of its own."""
+    """One event loop in a thread of its own; each run is a task with a database thread of its own, where it has one."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
@@ -178,24 +180,43 @@ class LoopPool:
 
     def _begin(self, claims: Sequence[tuple[Claim, Workflow[Any, Any]]]) -> None:
         for claim, workflow in claims:
-            task = self._loop.create_task(self._run(claim, workflow))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            try:
+                self._begin_one(claim, workflow)
+            except BaseException as error:
+                self._outcomes.give_up(claim, error)
 
-    async def _run(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
+    def _begin_one(self, claim: Claim, workflow: Workflow[Any, Any]) -> None:
+        # Else all runs of the loop share one database thread, and one run's query lands inside another's open
+        # transaction.
+        thread, context = ThreadSensitiveContext(), copy_context()
+        context.run(SyncToAsync.thread_sensitive_context.set, thread)
+        attempt, task = begin_attempt(claim, workflow, self._outcomes.commit, context)
+        self._keep(task, partial(self._end, attempt, thread))
+
+    def _keep(self, task: asyncio.Task[Any], then: Callable[[Any], None]) -> None:
+        # The loop itself knows its tasks weakly.
+        self._tasks.add(task)
+        task.add_done_callback(then)
+
+    def _end(self, attempt: Attempt, thread: ThreadSensitiveContext, task: asyncio.Task[Outcome]) -> None:
+        if thread in SyncToAsync.context_to_thread_executor:
+            closing = self._loop.create_task(_close_thread(thread, task))
+            self._keep(closing, partial(self._store, attempt))
+        else:
+            self._store(attempt, task)
+        self._tasks.discard(task)
+
+    def _store(self, attempt: Attempt, task: asyncio.Task[Outcome]) -> None:
+        self._tasks.discard(task)
+        claim = attempt.claim
         try:
-            # Else all runs of the loop share one database thread, and one run's query lands inside another's
-            # open transaction.
-            async with ThreadSensitiveContext() as context:
-                outcome, write = await aperform_attempt(claim, workflow, self._outcomes.commit)
-                # The thread ends with the context; its connections would stay open until they are collected.
-                if context in SyncToAsync.context_to_thread_executor:
-                    await sync_to_async(connections.close_all)()
+            outcome = task.result()
+            write = attempt.last_write(outcome)
         except BaseException as error:
             # No further: nobody waits for this task.
             self._outcomes.give_up(claim, error)
         else:
-            self._outcomes.store(claim, workflow, outcome, write, may_lead=False)
+            self._outcomes.store(claim, attempt.workflow, outcome, write, may_lead=False)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -215,3 +236,11 @@ class LoopPool:
         self._thread.join(timeout=5)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+async def _close_thread(thread: ThreadSensitiveContext, code: asyncio.Task[Outcome]) -> Outcome:
+    """End the thread that ``code`` has had; what that has come to."""
+    async with thread:
+        # Its connections would stay open until they are collected.
+        await sync_to_async(connections.close_all)()
+    return code.result()

@@ -34,6 +34,7 @@ class Signature:
         self._signature = inspect.Signature(parameters[1:])
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         known = self._signature.parameters
+        self._names: Set[str] = known.keys()
         self._by_name: Set[str] = known.keys() if all(one.kind in by_name for one in known.values()) else frozenset()
         """The parameters, where each can be given by name; else none."""
         self._positional = [(name, one.default) for name, one in known.items() if one.kind is by_name[0]]
@@ -102,20 +103,21 @@ class Signature:
         stored = decode(text)
         if type(stored) is not dict:
             raise PayloadUndecodable("the input is no mapping")
-        known = self._signature.parameters
-        missing = [
-            name
-            for name, parameter in known.items()
-            if name not in stored
-            and parameter.default is parameter.empty
-            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        ]
-        problems = [f"missing a required argument: {name!r}" for name in missing]
-        problems += [f"got an unexpected argument {name!r}" for name in stored if name not in known]
-        if problems:
-            raise InvalidInput(workflow, problems)
+        if stored.keys() != self._names:
+            known = self._signature.parameters
+            missing = [
+                name
+                for name, parameter in known.items()
+                if name not in stored
+                and parameter.default is parameter.empty
+                and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            ]
+            problems = [f"missing a required argument: {name!r}" for name in missing]
+            problems += [f"got an unexpected argument {name!r}" for name in stored if name not in known]
+            if problems:
+                raise InvalidInput(workflow, problems)
         # In the signature's order, which is what BoundArguments needs to tell positional arguments apart.
-        return self._validated(workflow, {name: stored[name] for name in known if name in stored})
+        return self._validated(workflow, {name: stored[name] for name in self._names if name in stored})
 
     def _validated(self, workflow: str, arguments: Arguments) -> Arguments:
         problems: list[str] = []

@@ -17,6 +17,7 @@ from django_durable.core.clock import DatabaseClock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.outcomes import Completed, Lost, Outcome, Retried
+from django_durable.executor.attempt import Attempt
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
@@ -317,13 +318,14 @@ def test_there_are_no_more_threads_than_slots(db: PrivateDatabase, ends: Ends) -
     pool.close()
 
 
-def test_an_async_run_that_cannot_be_ended_gives_its_slot_back(
-    db: PrivateDatabase, ends: Ends, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", [(pools, "begin_attempt"), (Attempt, "last_write")])
+def test_an_async_run_that_cannot_be_begun_or_ended_gives_its_slot_back(
+    db: PrivateDatabase, ends: Ends, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str]
 ) -> None:
-    async def refuse(*_: Any) -> Any:
+    def refuse(*_: Any) -> Any:
         raise InterfaceError("gone")
 
-    monkeypatch.setattr(pools, "aperform_attempt", refuse)
+    monkeypatch.setattr(*broken, refuse)
     aone.enqueue()
     pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
     [claimed] = claims_of(db, aone)

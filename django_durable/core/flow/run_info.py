@@ -9,7 +9,8 @@ from uuid import UUID
 from .journal_bounds import JournalBounds
 
 
-@dataclass(slots=True, frozen=True)
+# One for each attempt: a frozen one takes four times as long to make.
+@dataclass(slots=True)
 class RunInfo:
     """``deadline_at`` is the database's time, ``lease_margin`` how many seconds before the end of its lease the run
     begins nothing new, ``keeps_log`` whether what the run logs is stored, ``has_begun`` whether an attempt before this

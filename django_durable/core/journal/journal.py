@@ -201,7 +201,9 @@ class MemoryJournal:
         self.entries = entries if entries is not None else {}
         self.inbox: Inbox = MemoryInbox(events, children)
         self._now = now
-        self._seq = max((entry.seq for entry in self.entries.values()), default=0)
+        self._seq = max(entry.seq for entry in self.entries.values()) if self.entries else 0
+        self._kinds = {entry.kind for entry in self.entries.values()} if self.entries else set()
+        """Those of which there is an entry, or was one: every attempt asks for some that few have."""
         self._scopes: dict[str, dict[str, Entry]] | None = None
         """The entries of each scope by path; made when a scope is first asked for: most runs have none."""
         self._mutex = threading.Lock()
@@ -229,6 +231,8 @@ class MemoryJournal:
         return self._scopes
 
     def of(self, *statuses: EntryStatus, kind: Kind | None = None) -> list[Entry]:
+        if kind is not None and kind not in self._kinds:
+            return []
         with self._mutex:
             if kind is None:
                 return [entry for entry in self.entries.values() if entry.status in statuses]
@@ -242,6 +246,7 @@ class MemoryJournal:
             else:
                 self._seq += 1
                 entry.seq = self._seq
+            self._kinds.add(entry.kind)
             self.entries[entry.path] = entry
             if self._scopes is not None:
                 _file(self._scopes, entry)
