@@ -34,8 +34,8 @@ class Calls:
         self._around = around
         self._thread = threading.get_ident()
         # Weakly: a task keeps its context, and that the flow, which would keep all of them until garbage is collected.
-        self._main = _present_task()
-        """What the line's code runs in: its own code may cancel this one."""
+        self._main: _Task | None = None
+        """What the line's code runs in, once it does: its own code may cancel this one."""
         self._task, self._name = self._main, ""
         """Of the latest call: the task that it was made in, and its name."""
         self._is_under_way = False

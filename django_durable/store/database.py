@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
@@ -33,7 +34,7 @@ class Database:
     def connection(self) -> BaseDatabaseWrapper:
         return connections[self.alias]
 
-    @property
+    @cached_property
     def dialect(self) -> Dialect:
         return dialect_of(self.connection.vendor)
 

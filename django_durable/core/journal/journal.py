@@ -162,6 +162,10 @@ class Journal(Protocol):
     def size(self) -> int:
         """How many entries there are; where there are none, there is nothing to replay."""
 
+    @property
+    def has_undo(self) -> bool:
+        """Whether a step was given a compensation: where none was, nothing is owed."""
+
     def ask(self, path: str) -> Entry | None:
         """As ``find``, for code of the workflow that has come to ``path``: who listens for the way that it takes hears
         of this, and not of the core's own looks."""
@@ -204,6 +208,7 @@ class MemoryJournal:
         self._seq = max(entry.seq for entry in self.entries.values()) if self.entries else 0
         self._kinds = {entry.kind for entry in self.entries.values()} if self.entries else set()
         """Those of which there is an entry, or was one: every attempt asks for some that few have."""
+        self._has_undo = any(entry.undo for entry in self.entries.values()) if self.entries else False
         self._scopes: dict[str, dict[str, Entry]] | None = None
         """The entries of each scope by path; made when a scope is first asked for: most runs have none."""
         self._mutex = threading.Lock()
@@ -211,6 +216,10 @@ class MemoryJournal:
     @property
     def size(self) -> int:
         return len(self.entries)
+
+    @property
+    def has_undo(self) -> bool:
+        return self._has_undo
 
     def ask(self, path: str) -> Entry | None:
         return self.find(path)
@@ -247,6 +256,7 @@ class MemoryJournal:
                 self._seq += 1
                 entry.seq = self._seq
             self._kinds.add(entry.kind)
+            self._has_undo |= entry.undo
             self.entries[entry.path] = entry
             if self._scopes is not None:
                 _file(self._scopes, entry)

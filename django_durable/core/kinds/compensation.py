@@ -43,6 +43,8 @@ def owes_losers(flow: Flow) -> bool:
 
 def owed_in(flow: Flow, path: str = "") -> list[str]:
     """The steps in the scope ``path`` (default: the run) that are done, and that a compensation would undo."""
+    if not flow.journal.has_undo:
+        return []
     entries = flow.journal.under(f"{path}/" if path else "")
     undone = {entry.path.removesuffix(UNDO) for entry in entries if entry.kind == Kind.UNDO and entry.status in SETTLED}
     return [entry.path for entry in entries if entry.undo and entry.path not in undone]
