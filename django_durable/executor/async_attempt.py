@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
 
 from ..core.async_context import AsyncContext
-from ..core.flow.executing import enter_run, leave_run
+from ..core.flow.executing import enter_run
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Lost, Outcome
 from ..store.claiming import Claim
@@ -15,6 +15,9 @@ from ..workflows.definition import Workflow
 from .async_driver import AsyncDriver
 from .attempt import Attempt
 from .commit import Commit
+from .interruption import AttemptTask, Interruption
+
+Performed = tuple[Outcome, Write | None]
 
 
 async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> Outcome:
@@ -27,41 +30,11 @@ async def arun_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commi
     return outcome if is_stored else Lost()
 
 
-async def aperform_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> tuple[Outcome, Write | None]:
+async def aperform_attempt(claim: Claim, workflow: Workflow[Any, Any], commit: Commit) -> Performed:
     """As ``sync_attempt.perform_attempt``."""
-    attempt = Attempt(claim, workflow)
-    token = enter_run(attempt.flow)
-    try:
-        outcome = await _work(attempt, commit)
-        return outcome, attempt.last_write(outcome)
-    finally:
-        leave_run(token)
-
-
-def begin_attempt(
-    claim: Claim, workflow: Workflow[Any, Any], commit: Commit, context: Context
-) -> tuple[Attempt, asyncio.Task[Outcome]]:
-    """Begin an attempt in ``context``, as a task whose result is its outcome; ``Attempt.last_write`` is then to be
-    asked for what is left.
-
-    For who never interrupts it, and calls this from no task: whoever cancels that one is the workflow's own code.
-    """
-    attempt = Attempt(claim, workflow)
-    context.run(enter_run, attempt.flow)
-    loop = asyncio.get_running_loop()
-    return attempt, loop.create_task(_perform(attempt, _driver(attempt, commit)), context=context)
-
-
-def _driver(attempt: Attempt, commit: Commit) -> AsyncDriver:
-    drive = AsyncDriver(attempt.flow, commit)
-    drive.tails = attempt.tails(commit, AsyncDriver.__module__)
-    return drive
-
-
-async def _work(attempt: Attempt, commit: Commit) -> Outcome:
     # In a task of its own, so that the two are told apart: who cancels that one is the workflow's own code (a
-    # time-out of asyncio's, a task group), and who cancels this one is the worker.
-    code = asyncio.create_task(_perform(attempt, _driver(attempt, commit)))
+    # time-out of asyncio's, a task group), and who cancels this one interrupts the attempt.
+    code = begin_attempt(claim, workflow, commit, copy_context(), Interruption(asyncio.current_task()))
     while not code.done():
         try:
             await _end_of(code)
@@ -76,6 +49,26 @@ def _end_of(code: asyncio.Task[Any]) -> asyncio.Future[None]:
     ended: asyncio.Future[None] = code.get_loop().create_future()
     code.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
     return ended
+
+
+def begin_attempt(
+    claim: Claim, workflow: Workflow[Any, Any], commit: Commit, context: Context, interruption: Interruption
+) -> AttemptTask[Performed]:
+    """Begin an attempt on the running loop: a task in ``context`` that comes to the outcome, and to what is left to be
+    committed with it (None where the run is somebody else's)."""
+    attempt = Attempt(claim, workflow)
+    context.run(enter_run, attempt.flow)
+    drive = AsyncDriver(attempt.flow, commit, interruption)
+    drive.tails = attempt.tails(commit, AsyncDriver.__module__)
+    task = AttemptTask(_to_its_end(attempt, drive), loop=asyncio.get_running_loop(), context=context)
+    task.run_id, task.interruption = claim.run_id, interruption
+    return task
+
+
+async def _to_its_end(attempt: Attempt, drive: AsyncDriver) -> Performed:
+    outcome = await _perform(attempt, drive)
+    # Here and now: tasks that the code has left behind find the attempt over before they get another turn.
+    return outcome, attempt.last_write(outcome)
 
 
 async def _perform(attempt: Attempt, drive: AsyncDriver) -> Outcome:

@@ -13,6 +13,7 @@ from ..core.flow.executing import executing_line
 from ..core.flow.flow import Flow
 from ..core.journal.outcomes import Suspended
 from ..core.unwinding import Unwind
+from .interruption import Interruption
 from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
 
 _Task = ref[asyncio.Task[Any]]
@@ -21,22 +22,23 @@ _Task = ref[asyncio.Task[Any]]
 class Calls:
     """What is known of the call that is under way, and who has cancelled it.
 
-    ``attempt``: whoever cancels this task is the worker. ``around``: the calls of the line one of which runs this line
+    ``interruption``: that of the attempt. ``around``: the calls of the line one of which runs this line
     in its own task, and which ends or is interrupted with it.
     """
 
-    def __init__(self, flow: Flow, attempt: asyncio.Task[Any] | None, around: Calls | None) -> None:
+    def __init__(self, flow: Flow, interruption: Interruption, around: Calls | None) -> None:
         self.is_in_thread = False
         """Whether a thread works for the call: that cannot be cancelled, only the waiting for it could be."""
         self.is_cut_short = False
         """Whether the latest call was cancelled while it was under way."""
-        self._attempt = attempt
+        self._interruption = interruption
         self._around = around
         self._thread = threading.get_ident()
         # Weakly: a task keeps its context, and that the flow, which would keep all of them until garbage is collected.
         self._main: _Task | None = None
         """What the line's code runs in, once it does: its own code may cancel this one."""
-        self._task, self._name = self._main, ""
+        self._task: _Task | None = None
+        self._name = ""
         """Of the latest call: the task that it was made in, and its name."""
         self._is_under_way = False
         self._over: asyncio.Future[None] | None = None
@@ -91,8 +93,8 @@ class Calls:
 
     @property
     def are_interrupted(self) -> bool:
-        """Whether the worker has cancelled the attempt."""
-        return is_cancelled(self._attempt)
+        """Whether somebody outside ends the attempt."""
+        return self._interruption.has_come
 
     @property
     def begin_nothing(self) -> bool:
@@ -103,13 +105,13 @@ class Calls:
     @property
     def are_ending(self) -> bool:
         """Whether the line is to end here, so that what is under way is cancelled by us."""
-        is_own = self._over is not None or self._is_interrupted or is_cancelled(self._attempt)
+        is_own = self._over is not None or self._is_interrupted or self._interruption.has_come
         return is_own or (self._around is not None and self._around.are_ending)
 
     @property
     def are_unwanted(self) -> bool:
         """Whether whoever has begun the line ends it: what has not begun of its call under way need not begin."""
-        is_own = self._is_interrupted or is_cancelled(self._attempt)
+        is_own = self._is_interrupted or self._interruption.has_come
         return is_own or (self._around is not None and self._around.are_unwanted)
 
     @property
@@ -184,8 +186,3 @@ def _present_task() -> _Task | None:
     task = asyncio.current_task()
     # Of one task there is only one such reference: they are compared as the tasks would be.
     return None if task is None else ref(task)
-
-
-def is_cancelled(task: asyncio.Task[Any] | None) -> bool:
-    """Whether somebody cancelled ``task``, which is not the same as a CancelledError that its code raised."""
-    return task is not None and task.cancelling() > 0

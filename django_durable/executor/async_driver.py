@@ -34,6 +34,7 @@ from .async_calls import Calls
 from .async_steps import AsyncSteps
 from .branch_tasks import BranchTasks
 from .commit import Commit, heed
+from .interruption import Interruption
 from .misuse import not_awaited
 from .tails import Tails
 
@@ -42,17 +43,24 @@ class AsyncDriver:
     """``await drive(decisions)`` runs a step kind's generator to its value. One for each line of execution, whose calls
     are made one at a time, in whichever task.
 
-    ``parent`` is the line that has begun this one, in the task of its own call or ``beside`` itself.
+    ``interruption``: that of the attempt. ``parent`` is the line that has begun this one, in the task of its own call
+    or ``beside`` itself.
     """
 
     def __init__(
-        self, flow: Flow, commit: Commit, parent: AsyncDriver | None = None, *, is_beside: bool = False
+        self,
+        flow: Flow,
+        commit: Commit,
+        interruption: Interruption,
+        parent: AsyncDriver | None = None,
+        *,
+        is_beside: bool = False,
     ) -> None:
         self._flow = flow
         self._commit = commit
         self._parent = parent
-        self._attempt: asyncio.Task[Any] | None = parent._attempt if parent is not None else asyncio.current_task()
-        self._calls: Calls = Calls(flow, self._attempt, parent._calls if parent is not None and not is_beside else None)
+        self._interruption = interruption
+        self._calls: Calls = Calls(flow, interruption, parent._calls if parent is not None and not is_beside else None)
         self._steps = AsyncSteps(flow, commit, self._calls)
         self.tails: Tails | None = None
         """As that of ``SyncDriver``."""
@@ -63,7 +71,7 @@ class AsyncDriver:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the worker has cancelled the attempt."""
+        """Whether somebody outside ends the attempt."""
         return self._calls.are_interrupted
 
     def interrupt(self, *, at_once: bool) -> bool:
@@ -71,7 +79,7 @@ class AsyncDriver:
 
     async def run(self, body: Callable[[], Awaitable[Any]]) -> Any:
         """What ``body`` returns. Raises ContextMisuse where a call that it made is under way when it ends, or was not
-        begun, and CancelledError where the worker has cancelled the attempt, whatever the body made of that.
+        begun, and CancelledError where the attempt is interrupted, whatever the body made of that.
         """
         self._calls.enter()
         try:
@@ -147,7 +155,7 @@ class AsyncDriver:
                 if not self._begun:
                     await self._steps.refuse_open_transaction()
                 self._begun[branch] = None
-                self._tasks.begin(effect, AsyncDriver(branch, self._commit, self, is_beside=True))
+                self._tasks.begin(effect, AsyncDriver(branch, self._commit, self._interruption, self, is_beside=True))
             case AwaitBranch(branches, seconds):
                 return await self._await_branch(branches, seconds)
             case Stop(branches, at_once):
@@ -158,7 +166,7 @@ class AsyncDriver:
 
     async def _enter(self, part: Flow, body: Callable[[Any], Any]) -> Performed:
         try:
-            return await AsyncDriver(part, self._commit, self).enter(body)
+            return await AsyncDriver(part, self._commit, self._interruption, self).enter(body)
         except BaseException:
             # As with branches: the call that has entered it ends here too.
             absorb(self._flow, part)

@@ -16,9 +16,10 @@ from ..core.flow.flow import Flow
 from ..core.flow.stepping import enter_step, leave_step
 from ..core.unwinding import Unwind
 from ..exceptions import ContextMisuse
-from .async_calls import Calls, is_cancelled
+from .async_calls import Calls
 from .atomic import perform_atomically, refuse_coroutine
 from .commit import Commit
+from .interruption import is_cancelled
 from .step_call import call_plain, in_time, step_of
 from .transactions import (
     drop_broken_connections,

@@ -17,7 +17,7 @@ NEVER = (None, None, None)
 def written(batch: Batch, name: str) -> str:
     """A record set as JSON."""
     match name:
-        # What every commit has is not written by way of dicts, whose encoder takes three times as long.
+        # What every commit has is not left to the encoder of dicts, which takes three times as long.
         case "claims":
             key, claims = batch.dialect.key, zip(batch.keys, batch.claims, strict=True)
             written_claims = [f'{{"id":"{run_id}","token":"{key(one.token)}"}}' for run_id, one in claims]

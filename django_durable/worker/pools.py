@@ -20,11 +20,11 @@ from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.journal.outcomes import Completed, Lost, Outcome, Retried
 from ..core.payloads.surviving import survive
-from ..executor.async_attempt import begin_attempt
-from ..executor.attempt import Attempt
+from ..executor.async_attempt import Performed, begin_attempt
 from ..executor.branch_threads import BranchThreads
 from ..executor.commit import Commit
 from ..executor.failing import note_retry, refused
+from ..executor.interruption import Interruption
 from ..executor.sync_attempt import perform_attempt
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
@@ -170,7 +170,7 @@ class LoopPool:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Performed]] = set()
         self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)
         self._thread.start()
@@ -190,33 +190,37 @@ class LoopPool:
         # transaction.
         thread, context = ThreadSensitiveContext(), copy_context()
         context.run(SyncToAsync.thread_sensitive_context.set, thread)
-        attempt, task = begin_attempt(claim, workflow, self._outcomes.commit, context)
-        self._keep(task, partial(self._end, attempt, thread))
+        task = begin_attempt(claim, workflow, self._outcomes.commit, context, Interruption())
+        self._keep(task, partial(self._end, claim, workflow, thread))
 
-    def _keep(self, task: asyncio.Task[Any], then: Callable[[Any], None]) -> None:
+    def _keep(self, task: asyncio.Task[Performed], then: Callable[[asyncio.Task[Performed]], None]) -> None:
         # The loop itself knows its tasks weakly.
         self._tasks.add(task)
         task.add_done_callback(then)
 
-    def _end(self, attempt: Attempt, thread: ThreadSensitiveContext, task: asyncio.Task[Outcome]) -> None:
+    def _end(
+        self,
+        claim: Claim,
+        workflow: Workflow[Any, Any],
+        thread: ThreadSensitiveContext,
+        task: asyncio.Task[Performed],
+    ) -> None:
         if thread in SyncToAsync.context_to_thread_executor:
-            closing = self._loop.create_task(_close_thread(thread, task))
-            self._keep(closing, partial(self._store, attempt))
+            self._tasks.discard(task)
+            task = self._loop.create_task(_close_thread(thread, task))
+            self._keep(task, partial(self._store, claim, workflow))
         else:
-            self._store(attempt, task)
-        self._tasks.discard(task)
+            self._store(claim, workflow, task)
 
-    def _store(self, attempt: Attempt, task: asyncio.Task[Outcome]) -> None:
+    def _store(self, claim: Claim, workflow: Workflow[Any, Any], task: asyncio.Task[Performed]) -> None:
         self._tasks.discard(task)
-        claim = attempt.claim
         try:
-            outcome = task.result()
-            write = attempt.last_write(outcome)
+            outcome, write = task.result()
         except BaseException as error:
             # No further: nobody waits for this task.
             self._outcomes.give_up(claim, error)
         else:
-            self._outcomes.store(claim, attempt.workflow, outcome, write, may_lead=False)
+            self._outcomes.store(claim, workflow, outcome, write, may_lead=False)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -238,7 +242,7 @@ class LoopPool:
             self._loop.close()
 
 
-async def _close_thread(thread: ThreadSensitiveContext, code: asyncio.Task[Outcome]) -> Outcome:
+async def _close_thread(thread: ThreadSensitiveContext, code: asyncio.Task[Performed]) -> Performed:
     """End the thread that ``code`` has had; what that has come to."""
     async with thread:
         # Its connections would stay open until they are collected.

@@ -20,6 +20,7 @@ from django_durable.core.journal.journal import Entry, MemoryJournal, Write
 from django_durable.core.retries import Retry
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branch_threads import NO_THREADS, Branches
+from django_durable.executor.interruption import Interruption
 from django_durable.executor.sync_driver import SyncDriver
 from django_durable.executor.undisturbed import undisturbed
 from django_durable.store.receipts import Receipt
@@ -98,7 +99,7 @@ async def arun(
     """Likewise, of a coroutine function: in a task of its own, as an attempt does."""
     commit = commit or MemoryCommit()
     flow = flow or new_flow(commit)
-    drive = AsyncDriver(flow, commit)
+    drive = AsyncDriver(flow, commit, Interruption(asyncio.current_task()))
     code = asyncio.create_task(drive.run(lambda: body(AsyncContext(flow, drive))))
     try:
         while not code.done():

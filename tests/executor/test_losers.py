@@ -25,6 +25,7 @@ from django_durable.core.probing import Probe
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.branch_ends import Ends
 from django_durable.executor.branch_threads import BranchThreads
+from django_durable.executor.interruption import Interruption
 from django_durable.executor.replay_drivers import ReplayDriver
 from django_durable.executor.sync_driver import SyncDriver
 
@@ -55,7 +56,7 @@ def attempt(body: Callable[[Context], Any], commit: MemoryCommit, pool: BranchTh
 
 async def aattempt(body: Callable[[AsyncContext], Any], commit: MemoryCommit) -> None:
     flow = new_flow(commit)
-    drive = AsyncDriver(flow, commit)
+    drive = AsyncDriver(flow, commit, Interruption())
     await drive.run(lambda: body(AsyncContext(flow, drive)))
     await drive.run(lambda: drive(settle_losers(flow, body)))
     commit.write(flow.lease, flow.close())
@@ -445,7 +446,7 @@ def test_a_call_that_was_left_under_way_leaves_no_branch_behind() -> None:
 
     async def main() -> list[str]:
         flow = new_flow(MemoryCommit())
-        drive = AsyncDriver(flow, MemoryCommit())
+        drive = AsyncDriver(flow, MemoryCommit(), Interruption())
         with pytest.raises(BaseException, match="was under way"):
             await drive.run(lambda: body(AsyncContext(flow, drive)))
         return list(trace)

@@ -226,8 +226,8 @@ LAPSES = [
     Mutant(
         "suspicion-stays",
         "store/committing.py",
-        "return lease.is_suspect and bool(write.entries) and goes_on",
-        "return lease.is_suspect and not write.entries and goes_on",
+        "return bool(write.entries) and goes_on",
+        "return not write.entries and goes_on",
         "A suspect that gets on from step to step is blocked in the end, as if it had not.",
         ("tests/store/test_leases.py::test_a_newly_journaled_step_clears_a_suspect",),
     ),

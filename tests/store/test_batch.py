@@ -12,8 +12,9 @@ import pytest
 
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Entry, Write
-from django_durable.core.journal.states import EntryStatus, Kind
+from django_durable.core.journal.states import EntryStatus, Kind, PayloadKind, Phase, Status
 from django_durable.store.batch import Batch
+from django_durable.store.database import as_json
 from django_durable.store.dialects import DIALECTS
 from django_durable.store.record_sets import written
 
@@ -48,3 +49,20 @@ def test_an_entry_is_written_as_its_encoder_would(vendor: str, rare: dict[str, A
     assert row == {**named, **rare}
     assert claim == {"id": d.key(RUN), "token": d.key(TOKEN)}
     assert written(batch, "entries").isascii()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"run_id": "a", "kind": PayloadKind.OUTPUT, "data": '"\\u00e9 \\"quoted\\"" \x7f \u2028 ä'},
+        {"run_id": "a", "status": Status.SUCCEEDED, "block_reason": None, "phase": None, "undoes": None},
+        {"run_id": "a", "status": Status.QUEUED, "fingerprint": "f", "phase": Phase.COMPENSATING, "undoes": True},
+        {},
+    ],
+    ids=["payload", "end", "ending", "nothing"],
+)
+@pytest.mark.parametrize("name", ["payloads", "leaving"])
+def test_rows_are_written_as_their_encoder_would(name: str, row: dict[str, Any]) -> None:
+    batch = Batch(DIALECTS["postgresql"])
+    getattr(batch, name).extend([row, row])
+    assert written(batch, name) == as_json([row, row])

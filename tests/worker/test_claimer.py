@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from math import inf
 from typing import Any
@@ -13,10 +14,11 @@ from django.db.utils import OperationalError
 
 from django_durable.conf import durable_settings
 from django_durable.core import clock
+from django_durable.core.limits import Bounds
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
 from django_durable.store import claiming
-from django_durable.store.claiming import Claim, JournalsUnread
+from django_durable.store.claiming import Claim, Claimant, JournalsUnread
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker import claimer as module
 from django_durable.worker.claimer import Claimer
@@ -264,3 +266,29 @@ def test_who_has_many_slots_and_few_free_waits_for_half_of_them(
     parts.queue.ids = [make_run().pk]
     assert parts.claimer.tick() == 1
     assert asked == waited_for
+
+
+def test_ids_that_others_of_their_line_come_before_are_tried_once_more(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is claimed for a hinted id may be another run: as many claims as ids do not say that none is left."""
+    asked: list[list[UUID]] = []
+    listed, others = [make_run() for _ in range(2)], [make_run() for _ in range(2)]
+    parts = Parts(db, 8, *listed)
+    parts.claimer._who = replace(claimant(), limits={"w": Bounds(concurrency=1)})
+    claim = module.claim_ids
+
+    def skip(db: PrivateDatabase, who: Claimant, ids: Sequence[UUID], **options: Any) -> list[Claim]:
+        asked.append(list(ids))
+        return []
+
+    def take_others(db: PrivateDatabase, who: Claimant, ids: Sequence[UUID], **options: Any) -> list[Claim]:
+        found, others[:] = others[:], []
+        return claim(db, who, [run.pk for run in found], **options)
+
+    monkeypatch.setattr(module, "claim_ids", skip)
+    monkeypatch.setattr(module, "claim_hinted", take_others)
+    parts.claimer._next_look = inf
+    parts.claimer.tick()
+    parts.claimer.tick()
+    assert [set(ids) for ids in asked] == [{run.pk for run in listed}] * 2

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -16,7 +16,8 @@ from django_durable import AsyncContext, Context, Retry, durable_workflow
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.ids import uuid7
-from django_durable.core.journal.outcomes import Completed, Lost, Outcome, Retried
+from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Released, Retried
+from django_durable.exceptions import ContextMisuse
 from django_durable.executor.attempt import Attempt
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
@@ -138,6 +139,68 @@ def test_a_query_of_one_async_run_does_not_land_in_the_transaction_of_another(db
     outcomes = ends.wait_for(2)
     pool.close()
     assert sorted(outcomes, key=repr) == [Completed('"held"'), Completed("[false]")]
+
+
+late: list[object] = []
+
+
+@durable_workflow(name="pools.leaving")
+async def leaving_a_task(ctx: AsyncContext) -> str:
+    # By then the run has a thread of its own, which takes turns of the loop to end.
+    await ctx.step("in the thread", int)
+    late.append(asyncio.create_task(go_on(ctx)))
+    return "left"
+
+
+async def go_on(ctx: AsyncContext) -> None:
+    for turn in range(1_000):
+        await asyncio.sleep(0)
+        try:
+            await ctx.step(f"late {turn}", late.append, "a step")
+        except ContextMisuse as error:
+            late.append(error)
+            return
+
+
+def test_what_an_async_run_has_left_behind_does_nothing_while_its_thread_ends(db: PrivateDatabase, ends: Ends) -> None:
+    late.clear()
+    leaving_a_task.enqueue()
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
+    pool.start(claims_of(db, leaving_a_task))
+    (outcome,) = ends.wait_for(1)
+    wait_until(lambda: cast(asyncio.Task[None], late[0]).done())
+    pool.close()
+    assert isinstance(outcome, Failed | Completed) and "a step" not in late
+    assert isinstance(late[-1], ContextMisuse)
+
+
+@durable_workflow(name="pools.cancelling")
+async def cancelling_all(ctx: AsyncContext) -> str:
+    await asyncio.wait_for(meeting[0].has_begun.wait(), PATIENCE)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    return "alone"
+
+
+@durable_workflow(name="pools.neighbour")
+async def neighbour(ctx: AsyncContext) -> None:
+    await ctx.step("stay", stay)
+
+
+async def stay() -> None:
+    meeting[0].has_begun.set()
+    await asyncio.sleep(PATIENCE)
+
+
+def test_a_run_that_cancels_all_tasks_hands_its_neighbours_back(db: PrivateDatabase, ends: Ends) -> None:
+    meeting[:] = [Meeting()]
+    cancelling_all.enqueue()
+    neighbour.enqueue()
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
+    pool.start([*claims_of(db, cancelling_all), *claims_of(db, neighbour)])
+    outcomes = ends.wait_for(2)
+    pool.close()
+    assert sorted(outcomes, key=repr) == [Completed('"alone"'), Released()]
 
 
 # --- def -------------------------------------------------------------------------------------
