@@ -18,6 +18,10 @@ def offset() -> timedelta:
     return _offset
 
 
+def offset_seconds() -> float:
+    return _offset_seconds
+
+
 def set_offset(value: timedelta) -> None:
     global _offset, _offset_seconds
     _offset, _offset_seconds = value, value.total_seconds()

@@ -81,18 +81,18 @@ def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float,
     if not ids:
         return []
     d = db.dialect
-    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.ids(ids), queues=d.list(who.queues))
+    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.ids(ids), queues=d.texts(who.queues))
 
 
 def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim up to ``limit`` runs of the claimant's queues that are queued or due, best first."""
-    queues = db.dialect.list(who.queues)
+    queues = db.dialect.texts(who.queues)
     return _claim(db, who, sql.claim_next(db.dialect), lease, time, limit=limit, queues=queues)
 
 
 def claim_oldest(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim up to ``limit`` queued runs of the claimant's queues, those first that have waited longest."""
-    queues = db.dialect.list(who.queues)
+    queues = db.dialect.texts(who.queues)
     return _claim(db, who, sql.claim_oldest(db.dialect), lease, time, limit=limit, queues=queues)
 
 
@@ -105,7 +105,7 @@ def seconds_to_next_due(db: Database, who: Claimant) -> float | None:
     """Seconds until the next scheduled or waiting run that the claimant may claim comes due; None: none is known."""
     d = db.dialect
     [row] = db.rows(
-        sql.next_due(d, limited=bool(who.limits)), queues=d.list(who.queues), workflows=d.list(who.workflows)
+        sql.next_due(d, limited=bool(who.limits)), queues=d.texts(who.queues), workflows=d.texts(who.workflows)
     )
     wake_at, now = (d.read_instant(value) for value in row)
     return None if wake_at is None else (wake_at - cast(datetime, now)).total_seconds()
@@ -126,14 +126,14 @@ class Ahead(NamedTuple):
 def look_ahead(db: Database, who: Claimant) -> Ahead:
     """One cheap statement in place of the several claims that an idle worker would try, each in vain."""
     d = db.dialect
-    [(queued, *times)] = db.rows(sql.ahead(d), queues=d.list(who.queues), workflows=d.list(who.workflows))
+    [(queued, *times)] = db.rows(sql.ahead(d), queues=d.texts(who.queues), workflows=d.texts(who.workflows))
     wake_at, now = (d.read_instant(value) for value in times)
     return Ahead(bool(queued), None if wake_at is None else (wake_at - cast(datetime, now)).total_seconds())
 
 
 def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim one run that is suspected of killing its process."""
-    queues = db.dialect.list(who.queues)
+    queues = db.dialect.texts(who.queues)
     return suspected(_claim(db, who, sql.claim_suspect(db.dialect), lease, time, limit=1, queues=queues))
 
 
@@ -154,7 +154,7 @@ def _claim(
     rows = db.rows(
         statement,
         worker=db.dialect.key(who.id),
-        workflows=db.dialect.list(who.workflows),
+        workflows=db.dialect.texts(who.workflows),
         lease=float(lease),
         **parameters,
     )

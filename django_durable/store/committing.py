@@ -17,7 +17,7 @@ from ..core.journal.outcomes import Paused, Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
 from .batch import Batch, Rows
-from .database import Database, Row, as_json
+from .database import Database, Row, as_json, in_one_line
 from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone, Shape, as_parameters
@@ -96,7 +96,8 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
         given[name], values = as_parameters(name, row)
         parameters |= values
     parameters |= {name: written(batch, name) for name, shape in given.items() if shape is None}
-    rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now), **parameters)
+    may_undo = any(row["undoes"] for row in batch.leaving)
+    rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now, may_undo), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
         _shorten_logs(db, [(row[0], row[-1]) for row in rows])
@@ -105,11 +106,12 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
 
 
 @lru_cache(maxsize=128)
-def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str) -> str:
+def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str, may_undo: bool) -> str:
     """``given``: the record sets that have rows, and their shapes where they are parameters. Of ``now``, which is the
     dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
-    return commits.write_at_once(Lone(shapes) if shapes else d, [name for name, _ in given])
+    names = [name for name, _ in given]
+    return in_one_line(commits.write_at_once(Lone(shapes) if shapes else d, names, may_undo=may_undo))
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,7 @@ Row = tuple[Any, ...]
 as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 """A value as the statements take it in JSON."""
 PLAN_SECONDS = 60.0
+_INDENTATION = re.compile(r"\n\s+")
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
 
@@ -44,8 +46,8 @@ class Database:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
-    def insert(self, sql: str, **parameters: Any) -> None:
-        """Execute one statement that returns nothing and is planned well whatever its tables hold.
+    def planned_once(self, sql: str, **parameters: Any) -> list[Row]:
+        """As ``rows``, for a statement that is planned well whatever its tables hold.
 
         So it stays prepared where the project prepares statements, also on Django's own connection, which else
         prepares none.
@@ -54,6 +56,7 @@ class Database:
             if durable_settings().PREPARED_STATEMENTS:
                 self.dialect.let_prepare(cursor)
             cursor.execute(sql, parameters)
+            return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction, or a savepoint where the caller is in one already."""
@@ -136,9 +139,9 @@ class PrivateDatabase(Database):
             with self.transaction():
                 return super().rows(sql, **parameters)
 
-    def insert(self, sql: str, **parameters: Any) -> None:
+    def planned_once(self, sql: str, **parameters: Any) -> list[Row]:
         # Its connection prepares whatever comes twice.
-        self.rows(sql, **parameters)
+        return self.rows(sql, **parameters)
 
     def _is_read_committed_alone(self) -> bool:
         """Whether a statement outside a transaction is READ COMMITTED, which only the server knows. Asked once of each
@@ -221,6 +224,11 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     copy.settings_dict = {**copy.settings_dict, "OPTIONS": options, "AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
     copy.inc_thread_sharing()
     return copy
+
+
+def in_one_line(sql: str) -> str:
+    """A statement without its indentation: what is longer than 4,096 characters psycopg parses anew each time."""
+    return _INDENTATION.sub(" ", sql)
 
 
 def as_json(rows: list[dict[str, Any]]) -> str:

@@ -34,12 +34,14 @@ class Lone(PostgreSQL):
 
 
 def named(parameter: str, column: str) -> str:
-    """What a column of a record set is called as a parameter."""
-    return f"{parameter}_{column}"
+    """What a column of a record set is called as a parameter: in brief, since psycopg parses a long statement anew each
+    time."""
+    return f"{parameter[0]}_{column}"
 
 
 def as_parameters(parameter: str, row: Row) -> tuple[Shape, dict[str, Any]]:
     """The shape of a row of ``parameter``, and its values by the names that ``Lone`` gives them; what is None is
     left out."""
+    first = named(parameter, "")
     given = {column: value for column, value in row.items() if value is not None}
-    return tuple(given), {named(parameter, column): value for column, value in given.items()}
+    return tuple(given), {first + column: value for column, value in given.items()}

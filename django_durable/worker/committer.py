@@ -170,10 +170,11 @@ class Committer:
         """The next batch: each run once, the others stay for the batch after it."""
         with self._mutex:
             waiting = self._held.sort(self._waiting, clock.monotonic()) if self._held else self._waiting
-            batch: dict[object, Submission] = {}
+            # By the number of its run: a UUID itself is hashed by code in Python.
+            batch: dict[int, Submission] = {}
             later: list[Submission] = []
             for one in waiting:
-                if len(batch) >= BATCH or batch.setdefault(one.lease.run_id, one) is not one:
+                if len(batch) >= BATCH or batch.setdefault(one.lease.run_id.int, one) is not one:
                     later.append(one)
             self._waiting = later
         return list(batch.values())

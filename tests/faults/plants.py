@@ -162,8 +162,8 @@ def ignore_cancellations() -> None:
     def deaf(lease: Lease, *, cancelling: bool, pausing: bool) -> None:
         hear(lease, cancelling=False, pausing=pausing)
 
-    def in_any_case(d: Any) -> str:
-        statement = leave(d)
+    def in_any_case(d: Any, **options: Any) -> str:
+        statement = leave(d, **options)
         assert "r.cancel_requested_at IS NOT NULL AND o.status" in statement
         return statement.replace("r.cancel_requested_at IS NOT NULL AND o.status", "1 = 0 AND o.status")
 

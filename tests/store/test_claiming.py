@@ -413,3 +413,17 @@ def test_who_has_just_stopped_is_known_still(db: PrivateDatabase, ago: float, is
     beating(stopped, workflows=[WORKFLOW])
     Worker.objects.filter(pk=stopped).update(stopped_at=at(-timedelta(seconds=ago)))
     assert (WORKFLOW in known_workflows(db, 60.0)) is is_known
+
+
+ODD = ('a "quoted" one', "back\\slash\\", "com,ma {braces}", "NULL", "ünïcode \u2028", "it's %s 100%")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_of_queues_and_workflows_may_have_any_characters(db: PrivateDatabase, name: str) -> None:
+    ids = [make_run(queue=name, workflow=name).pk for _ in range(2)]
+    who = claimant(name, "other", queues=("first", name))
+    assert look_ahead(db, who).has_queued
+    [hinted] = claim_ids(db, who, ids[:1], lease=LEASE, time=DatabaseClock())
+    [found] = claim_next(db, who, 10, lease=LEASE, time=DatabaseClock())
+    assert (hinted.queue, found.workflow) == (name, name)
+    assert [hinted.run_id, found.run_id] == ids

@@ -38,7 +38,7 @@ class SQLite:
 
     @property
     def now(self) -> str:
-        seconds = clock.offset().total_seconds()
+        seconds = clock.offset_seconds()
         return self._moved("'now'", *([f"'{seconds:+f} seconds'"] if seconds else []))
 
     @property
@@ -141,6 +141,9 @@ class SQLite:
 
     def list(self, values: Iterable[Any]) -> Any:
         return json.dumps([self.key(value) if isinstance(value, UUID) else value for value in values])
+
+    def texts(self, values: tuple[str, ...]) -> Any:
+        return self.list(values)
 
     def ids(self, values: Iterable[UUID]) -> Any:
         return self.list(values)

@@ -6,7 +6,8 @@ at the world after the fence (suspensions) or is rare (children, events) follows
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from ..dialects import Dialect
 from .endings import TERMINAL
@@ -78,7 +79,7 @@ def insert_entries(d: Dialect) -> str:
     # keep one row for each run and silently lose a branch's entry.
     # What has finished and is written again (a point of no return was passed) finished when it did.
     return f"""
-        INSERT INTO django_durable_journalentry (
+        INSERT INTO django_durable_journalentry AS j (
             run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, undo,
             token)
         SELECT h.id, e.path, e.seq, e.kind, e.status, e.attempts, e.value, e.error,
@@ -89,7 +90,7 @@ def insert_entries(d: Dialect) -> str:
         ON CONFLICT (run_id, path) DO UPDATE SET
             status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
             finished_at = CASE WHEN excluded.finished_at IS NOT NULL
-                THEN coalesce(django_durable_journalentry.finished_at, excluded.finished_at) END,
+                THEN coalesce(j.finished_at, excluded.finished_at) END,
             wake_at = excluded.wake_at, awaits = excluded.awaits,
             undo = excluded.undo, token = excluded.token"""
 
@@ -143,18 +144,22 @@ def load_notes(d: Dialect) -> str:
     return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'notes' AND run_id {d.among_ids('ids')}"
 
 
-def leave(d: Dialect) -> str:
+def leave(d: Dialect, *, may_undo: bool = True) -> str:
     """Running → over, blocked, paused or queued. A cancellation that was acknowledged first wins over the outcome; but
-    where the code does not fit what is to be undone, the run waits for code that does."""
+    where the code does not fit what is to be undone, the run waits for code that does.
+
+    ``may_undo``: whether there are rows with something to undo.
+    """
     cannot_undo = "o.status = 'blocked' AND r.phase = 'compensating'"
     cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
-    undoes = f"({cancels} AND coalesce(o.undoes, {FALSE}))"
-    over = f"({cancels} OR o.status IN {TERMINAL}) AND NOT {undoes}"
+    owes = f"coalesce(o.undoes, {FALSE})" if may_undo else FALSE
+    undoes = f"({cancels} AND {owes})" if may_undo else FALSE
+    over = f"NOT {undoes} AND ({cancels} OR o.status IN {TERMINAL})"
     # Handed back as it is: that clears nobody. What was journaled with it has (``clear_suspicion``).
-    stays = f"o.status = 'queued' AND o.phase IS NULL AND NOT {undoes}"
+    stays = "o.status = 'queued' AND o.phase IS NULL"
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {undoes} THEN 'queued' WHEN {cancels} THEN 'cancelled'
+        SET status = CASE WHEN {cancels} THEN CASE WHEN {owes} THEN 'queued' ELSE 'cancelled' END
                 WHEN o.status = 'queued' THEN {QUEUED_OR_PAUSED} ELSE o.status END,
             finished_at = CASE WHEN {over} THEN {d.now} END,
             queued_at = CASE WHEN {undoes} OR o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
@@ -245,14 +250,20 @@ def clear_suspicion(d: Dialect) -> str:
         WHERE r.id = h.id AND r.suspect"""
 
 
-def write_at_once(d: Dialect, given: Collection[str]) -> str:
+def write_at_once(d: Dialect, given: Collection[str], *, may_undo: bool = True) -> str:
     """Fence, journal, payloads, log and outcomes in one statement, for databases whose CTEs can write. Each row ends
     with the number of the run's last line of the log, where there are ``logged``.
 
     ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
+    ``may_undo``: as for ``leave``, which few have, and without it the statement is short enough for psycopg.
     The parts see one snapshot and none of each other's rows; no row is written by two of them.
     """
-    parts = {"entries": insert_entries, "payloads": upsert_payloads, "logged": insert_log, "leaving": leave}
+    parts: dict[str, Callable[[Dialect], str]] = {
+        "entries": insert_entries,
+        "payloads": upsert_payloads,
+        "logged": insert_log,
+        "leaving": partial(leave, may_undo=may_undo),
+    }
     written = "".join(f", {name} AS ({part(d)})" for name, part in parts.items() if name in given)
     left, joined = "", ""
     if "leaving" in given:
