@@ -60,8 +60,8 @@ def changed(name: str, old: str, new: str, *modules: object) -> Iterator[None]:
     original = getattr(modules[0], name)
     assert all(old in original(d) for d in DIALECTS.values()), f"{name} does not say that any more"
 
-    def other(d: Dialect) -> str:
-        return str(original(d)).replace(old, new)
+    def other(d: Dialect, **options: bool) -> str:
+        return str(original(d, **options)).replace(old, new)
 
     for module in modules:
         setattr(module, name, other)
