@@ -46,8 +46,8 @@ class Database:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
-    def planned_once(self, sql: str, **parameters: Any) -> list[Row]:
-        """As ``rows``, for a statement that is planned well whatever its tables hold.
+    def insert(self, sql: str, **parameters: Any) -> None:
+        """Execute one statement that returns nothing and is planned well whatever its tables hold.
 
         So it stays prepared where the project prepares statements, also on Django's own connection, which else
         prepares none.
@@ -56,7 +56,6 @@ class Database:
             if durable_settings().PREPARED_STATEMENTS:
                 self.dialect.let_prepare(cursor)
             cursor.execute(sql, parameters)
-            return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction, or a savepoint where the caller is in one already."""
@@ -139,9 +138,9 @@ class PrivateDatabase(Database):
             with self.transaction():
                 return super().rows(sql, **parameters)
 
-    def planned_once(self, sql: str, **parameters: Any) -> list[Row]:
+    def insert(self, sql: str, **parameters: Any) -> None:
         # Its connection prepares whatever comes twice.
-        return self.rows(sql, **parameters)
+        self.rows(sql, **parameters)
 
     def _is_read_committed_alone(self) -> bool:
         """Whether a statement outside a transaction is READ COMMITTED, which only the server knows. Asked once of each
@@ -227,7 +226,10 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
 
 
 def in_one_line(sql: str) -> str:
-    """A statement without its indentation: what is longer than 4,096 characters psycopg parses anew each time."""
+    """A statement without its indentation: what is longer than 4,096 characters psycopg parses anew each time.
+
+    Of a literal with a new line in it nothing changes unless that is followed by white space.
+    """
     return _INDENTATION.sub(" ", sql)
 
 

@@ -41,11 +41,11 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
     statements, parameters = _insert(d, [run_row(d, run) for run in runs])
     tags = [{"run_id": d.key(run.id), "name": tag} for run in runs for tag in run.tags]
     if len(statements) == 1 and not tags:
-        db.planned_once(statements[0], **parameters)
+        db.insert(statements[0], **parameters)
     else:
         with db.transaction():
             for statement in statements:
-                db.planned_once(statement, **parameters)
+                db.insert(statement, **parameters)
             if tags:
                 db.rows(starts.insert_tags(d), tags=as_json(tags))
     return [Ready(run.id, run.queue, run.priority, run.limit_key) for run in runs if is_soon(_delay(run))]

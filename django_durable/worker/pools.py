@@ -18,7 +18,7 @@ from django.db import close_old_connections, connections
 from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
-from ..core.journal.outcomes import Completed, Lost, Outcome, Retried
+from ..core.journal.outcomes import Completed, Lost, Outcome, Released, Retried
 from ..core.payloads.surviving import survive
 from ..executor.async_attempt import Performed, begin_attempt
 from ..executor.branch_threads import BranchThreads
@@ -170,7 +170,7 @@ class LoopPool:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[Performed]] = set()
+        self._tasks: set[asyncio.Task[Any] | None] = set()
         self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)
         self._thread.start()
@@ -193,7 +193,7 @@ class LoopPool:
         task = begin_attempt(claim, workflow, self._outcomes.commit, context, Interruption())
         self._keep(task, partial(self._end, claim, workflow, thread))
 
-    def _keep(self, task: asyncio.Task[Performed], then: Callable[[asyncio.Task[Performed]], None]) -> None:
+    def _keep(self, task: asyncio.Task[Any], then: Callable[[asyncio.Task[Any]], None]) -> None:
         # The loop itself knows its tasks weakly.
         self._tasks.add(task)
         task.add_done_callback(then)
@@ -207,15 +207,22 @@ class LoopPool:
     ) -> None:
         if thread in SyncToAsync.context_to_thread_executor:
             self._tasks.discard(task)
-            task = self._loop.create_task(_close_thread(thread, task))
-            self._keep(task, partial(self._store, claim, workflow))
+            # Whatever becomes of that: the attempt has come to its end.
+            self._keep(self._loop.create_task(_close_thread(thread)), partial(self._store, claim, workflow, task))
         else:
             self._store(claim, workflow, task)
 
-    def _store(self, claim: Claim, workflow: Workflow[Any, Any], task: asyncio.Task[Performed]) -> None:
-        self._tasks.discard(task)
+    def _store(
+        self,
+        claim: Claim,
+        workflow: Workflow[Any, Any],
+        code: asyncio.Task[Performed],
+        closing: asyncio.Task[None] | None = None,
+    ) -> None:
+        self._tasks -= {code, closing}
         try:
-            outcome, write = task.result()
+            # Cancelled before its first turn, by who cancels all tasks: nothing of it has begun.
+            outcome, write = (Released(), Write(outcome=Released())) if code.cancelled() else code.result()
         except BaseException as error:
             # No further: nobody waits for this task.
             self._outcomes.give_up(claim, error)
@@ -242,9 +249,8 @@ class LoopPool:
             self._loop.close()
 
 
-async def _close_thread(thread: ThreadSensitiveContext, code: asyncio.Task[Performed]) -> Performed:
-    """End the thread that ``code`` has had; what that has come to."""
+async def _close_thread(thread: ThreadSensitiveContext) -> None:
+    """End the thread that an attempt has had."""
     async with thread:
         # Its connections would stay open until they are collected.
         await sync_to_async(connections.close_all)()
-    return code.result()

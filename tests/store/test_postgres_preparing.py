@@ -12,11 +12,8 @@ from django.db.utils import DatabaseError
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_durable.core.ids import uuid7
-from django_durable.core.journal.states import Status
 from django_durable.models import Payload, Run
 from django_durable.store.database import Database, PrivateDatabase
-from django_durable.store.endings import Ending, ending_of
 from django_durable.store.starting import start_runs
 from tests.store.rows import claim, new_run
 
@@ -59,14 +56,6 @@ def test_a_connection_prepares_its_second_start_and_no_statement_of_the_project(
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_prepared_statements")
         assert cursor.fetchone() == (1,)
-
-
-def test_who_waits_for_a_result_prepares_the_look_that_comes_again() -> None:
-    run = start()
-    looks = [ending_of(Database(), run.pk) for _ in range(4)]
-    assert looks == [Ending(Status.QUEUED, None)] * 4
-    assert prepared() == 1
-    assert ending_of(Database(), uuid7()) is None
 
 
 def test_without_the_setting_none_is_prepared() -> None:

@@ -203,6 +203,24 @@ def test_a_run_that_cancels_all_tasks_hands_its_neighbours_back(db: PrivateDatab
     assert sorted(outcomes, key=repr) == [Completed('"alone"'), Released()]
 
 
+@durable_workflow(name="pools.cancelling_at_once")
+async def cancelling_at_once(ctx: AsyncContext) -> str:
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    return "alone"
+
+
+def test_a_neighbour_that_has_not_had_its_first_turn_is_handed_back_too(db: PrivateDatabase, ends: Ends) -> None:
+    cancelling_at_once.enqueue()
+    aone.enqueue()
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
+    pool.start([*claims_of(db, cancelling_at_once), *claims_of(db, aone)])
+    outcomes = ends.wait_for(2)
+    pool.close()
+    assert sorted(outcomes, key=repr) == [Completed('"alone"'), Released()]
+    assert Run.objects.get(workflow="pools.aone").status == "queued"
+
+
 # --- def -------------------------------------------------------------------------------------
 
 THREADS = 8
