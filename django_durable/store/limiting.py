@@ -115,7 +115,7 @@ def _claim(
     if not keys or not who.workflows:
         return []
     d = db.dialect
-    mine = {"workflows": d.list(who.workflows), "queues": d.list(who.queues), "limit": limit}
+    mine = {"workflows": d.texts(who.workflows), "queues": d.texts(who.queues), "limit": limit}
     condition = sql.mine(d, suspect=suspect)
     room = db.rows(sql.find_room(d, condition, ends=ends), keys=d.list(keys), limits=_limit_rows(who.limits), **mine)
     if not room:

@@ -35,7 +35,7 @@ class Lone(PostgreSQL):
 
 def named(parameter: str, column: str) -> str:
     """What a column of a record set is called as a parameter: in brief, since psycopg parses a long statement anew each
-    time."""
+    time. Those that may be a lone run's begin with different letters."""
     return f"{parameter[0]}_{column}"
 
 

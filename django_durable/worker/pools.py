@@ -170,7 +170,7 @@ class LoopPool:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[Any] | None] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)
         self._thread.start()
@@ -196,30 +196,26 @@ class LoopPool:
     def _keep(self, task: asyncio.Task[Any], then: Callable[[asyncio.Task[Any]], None]) -> None:
         # The loop itself knows its tasks weakly.
         self._tasks.add(task)
-        task.add_done_callback(then)
+        task.add_done_callback(partial(self._over, then))
+
+    def _over(self, then: Callable[[asyncio.Task[Any]], None], task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        then(task)
 
     def _end(
         self,
         claim: Claim,
         workflow: Workflow[Any, Any],
         thread: ThreadSensitiveContext,
-        task: asyncio.Task[Performed],
+        code: asyncio.Task[Performed],
     ) -> None:
         if thread in SyncToAsync.context_to_thread_executor:
-            self._tasks.discard(task)
             # Whatever becomes of that: the attempt has come to its end.
-            self._keep(self._loop.create_task(_close_thread(thread)), partial(self._store, claim, workflow, task))
+            self._keep(self._loop.create_task(_close_thread(thread)), lambda _: self._store(claim, workflow, code))
         else:
-            self._store(claim, workflow, task)
+            self._store(claim, workflow, code)
 
-    def _store(
-        self,
-        claim: Claim,
-        workflow: Workflow[Any, Any],
-        code: asyncio.Task[Performed],
-        closing: asyncio.Task[None] | None = None,
-    ) -> None:
-        self._tasks -= {code, closing}
+    def _store(self, claim: Claim, workflow: Workflow[Any, Any], code: asyncio.Task[Performed]) -> None:
         try:
             # Cancelled before its first turn, by who cancels all tasks: nothing of it has begun.
             outcome, write = (Released(), Write(outcome=Released())) if code.cancelled() else code.result()

@@ -229,3 +229,4 @@ def test_the_last_write_of_a_run_is_parsed_once(db: PrivateDatabase, monkeypatch
     for one in leases:
         write_batch(db, [(one, Write(entries(step_entry()), outcome=Completed("1")))])
     assert len([query for query in parsed if b"INSERT INTO django_durable_journalentry" in query]) <= 1
+    assert JournalEntry.objects.count() == len(leases)

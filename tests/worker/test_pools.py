@@ -192,17 +192,6 @@ async def stay() -> None:
     await asyncio.sleep(PATIENCE)
 
 
-def test_a_run_that_cancels_all_tasks_hands_its_neighbours_back(db: PrivateDatabase, ends: Ends) -> None:
-    meeting[:] = [Meeting()]
-    cancelling_all.enqueue()
-    neighbour.enqueue()
-    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
-    pool.start([*claims_of(db, cancelling_all), *claims_of(db, neighbour)])
-    outcomes = ends.wait_for(2)
-    pool.close()
-    assert sorted(outcomes, key=repr) == [Completed('"alone"'), Released()]
-
-
 @durable_workflow(name="pools.cancelling_at_once")
 async def cancelling_at_once(ctx: AsyncContext) -> str:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -210,15 +199,28 @@ async def cancelling_at_once(ctx: AsyncContext) -> str:
     return "alone"
 
 
-def test_a_neighbour_that_has_not_had_its_first_turn_is_handed_back_too(db: PrivateDatabase, ends: Ends) -> None:
-    cancelling_at_once.enqueue()
-    aone.enqueue()
+@durable_workflow(name="pools.aone")
+async def aone(ctx: AsyncContext) -> int:
+    return await ctx.step("ask", ask)
+
+
+@pytest.mark.parametrize(
+    ("canceller", "other"),
+    [(cancelling_all, neighbour), (cancelling_at_once, aone)],
+    ids=["in a step", "before its first turn"],
+)
+def test_a_run_that_cancels_all_tasks_hands_its_neighbours_back(
+    db: PrivateDatabase, ends: Ends, canceller: Any, other: Any
+) -> None:
+    meeting[:] = [Meeting()]
+    canceller.enqueue()
+    run = other.enqueue()
     pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
-    pool.start([*claims_of(db, cancelling_at_once), *claims_of(db, aone)])
+    pool.start([*claims_of(db, canceller), *claims_of(db, other)])
     outcomes = ends.wait_for(2)
     pool.close()
     assert sorted(outcomes, key=repr) == [Completed('"alone"'), Released()]
-    assert Run.objects.get(workflow="pools.aone").status == "queued"
+    assert Run.objects.get(pk=run.id).status == "queued"
 
 
 # --- def -------------------------------------------------------------------------------------
@@ -284,11 +286,6 @@ def test_the_end_of_the_pool_closes_the_connections_of_every_thread(
 @durable_workflow(name="pools.one", retry=Retry(max_attempts=2, initial=60, jitter=0), step_retry=Retry(max_attempts=1))
 def one(ctx: Context) -> int:
     return ctx.step("ask", ask)
-
-
-@durable_workflow(name="pools.aone")
-async def aone(ctx: AsyncContext) -> int:
-    return await ctx.step("ask", ask)
 
 
 class Sent:
