@@ -192,7 +192,9 @@ class Claimer:
             return count
         looks = clock.monotonic() >= self._next_look
         asked = free - count
-        wait = 0.0 if looks else min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait)
+        # Behind a dry list there may be runs that the sweep put off: it is not waited for what else comes into it.
+        waits = not looks and not self._swept
+        wait = min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait) if waits else 0.0
         again, self._again = self._again[: asked - 1], []
         ids = again + self._queue.pop(self._who.queues, asked - len(again), min(wait, HELD_SECONDS) if again else wait)
         if self._stop.is_set():
@@ -252,8 +254,8 @@ class Claimer:
         if not self._who.limits and count < room and clock.monotonic() >= self._next_without_limit:
             # Code without a limit asks now and then: what was started under one of before must not wait for ever.
             count += self._take_limited(room - count)
-        if count < room:
-            self._next_look = clock.monotonic() + self._seconds_to_look()
+        # Who filled all of the room has not seen what is left: the next look is not where the one before had put it.
+        self._next_look = clock.monotonic() + self._seconds_to_look() if count < room else 0.0
         return count
 
     def _take_both(self, room: int) -> int:

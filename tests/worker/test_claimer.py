@@ -39,11 +39,13 @@ class Listed:
 
     def __init__(self, *runs: Run) -> None:
         self.ids = [run.pk for run in runs]
+        self.waits: list[float] = []
 
     def push(self, runs: Sequence[object]) -> None:
         raise AssertionError("the claimer pushes nothing")
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
+        self.waits.append(timeout)
         # As Redis does it: what is asked for is at least one.
         limit = max(limit, 1)
         found, self.ids = self.ids[:limit], self.ids[limit:]
@@ -195,6 +197,39 @@ def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
     assert hidden.pk in parts.ids
     parts.free_all()
     assert clock.monotonic() < parts.claimer._next_look
+
+
+def test_the_look_after_a_backlog_is_followed_by_others_while_it_fills_all_slots(db: PrivateDatabase) -> None:
+    """Many come due while a list is worked off: none of them may wait for what the sweep had put off."""
+    parts = Parts(db, 4, *backlog(6))
+    parts.claimer.tick()
+    due = [make_run(status="waiting", waiting_on="sleep", wake_at=at(timedelta(seconds=-1))) for _ in range(10)]
+    for _ in range(5):
+        parts.free_all()
+        parts.claimer.tick()
+    assert {run.pk for run in due} <= set(parts.ids)
+
+
+def test_a_hint_of_nothing_leads_to_all_that_is_due(db: PrivateDatabase) -> None:
+    """Its look fills all slots, and the next one was planned before any of this was there."""
+    parts = Parts(db, 4)
+    parts.claimer.tick()
+    due = [make_run(status="waiting", waiting_on="sleep", wake_at=at(timedelta(seconds=-1))) for _ in range(10)]
+    parts.queue.ids = [make_run(status="succeeded").pk]
+    for _ in range(3):
+        parts.claimer.tick()
+        parts.free_all()
+    assert {run.pk for run in due} <= set(parts.ids)
+
+
+def test_at_the_end_of_a_backlog_nobody_waits_for_the_list(db: PrivateDatabase) -> None:
+    parts = Parts(db, 4, *backlog(4))
+    parts.claimer.tick()
+    parts.free_all()
+    parts.queue.ids = parts.queue.ids[:0]
+    parts.queue.waits.clear()
+    parts.claimer.tick()
+    assert parts.queue.waits == [0.0]
 
 
 def test_claims_that_follow_at_once_are_made_by_the_batch(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
