@@ -31,6 +31,8 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
+ONCE = {"S6": ("sync-database", "async-database")}
+"""What is not measured again when somebody comes again: these wait for a poll, whatever the machine does."""
 OF_FLOOR, WITH_FLOOR = "S0", ("S0", "S1")
 """What ``FLOOR`` is measured in alone, and in all."""
 
@@ -67,7 +69,7 @@ def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:
             for participant, visit in visits(taking_part):
-                for variant in _variants(scenario, participant, told[participant]):
+                for variant in _variants(scenario, participant, told[participant], visit):
                     if options.variants and variant not in options.variants:
                         continue
                     if not ledger.is_done(scenario + visit, participant.name, variant):
@@ -149,7 +151,7 @@ def _scenarios(text: str) -> list[str]:
     return found
 
 
-def _variants(scenario: str, participant: Participant, told: dict[str, list[str]]) -> Sequence[str]:
+def _variants(scenario: str, participant: Participant, told: dict[str, list[str]], visit: str = "") -> Sequence[str]:
     """None where it takes no part: to prepare it only to hear so takes seconds each time."""
     if scenario in REST:
         return REST[scenario].variants if participant.name == OWN else ()
@@ -157,7 +159,8 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
         return ()
     if participant.name != FLOOR and scenario == OF_FLOOR:
         return ()
-    return told[NAMED.get(scenario, "variants")]
+    once = ONCE.get(scenario, ()) if visit else ()
+    return [variant for variant in told[NAMED.get(scenario, "variants")] if variant not in once]
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:

@@ -20,6 +20,8 @@ class Rest:
 
     enter: Callable[[Bench], AbstractContextManager[Once]]
     variants: tuple[str, ...] = ("sync",)
+    times: int = 1
+    """How often each repetition is made. What takes a tenth of a second is measured in more moments of the machine."""
 
 
 BOTH_KINDS, BOTH_QUEUES = ("sync", "async"), ("sync", "sync-database")
@@ -34,7 +36,7 @@ REST: dict[str, Rest] = {
     "S8-loop": Rest(flat.loop),
     "S8-worker-loop": Rest(flat.worker_loop),
     "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), SLOWLY),
-    "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), SLOWLY),
+    "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), SLOWLY, times=3),
     "S10-S4": Rest(partial(fast_and_slow, scenario=scenarios.sequential)),
     **{f"workers@{n}": Rest(partial(growth.by_workers, processes=n), BOTH_KINDS) for n in growth.PROCESSES},
     **{f"queued@{n}": Rest(partial(growth.by_queued, queued=n), BOTH_QUEUES) for n in growth.QUEUED},
@@ -44,7 +46,8 @@ REST: dict[str, Rest] = {
 
 
 def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
-    """The samples of each time that the scenario is measured."""
-    with REST[scenario].enter(bench) as once:
-        for _ in range(repetitions):
-            yield list(once())
+    """The samples of each repetition, the first of which, since it does not count, is made once."""
+    rest = REST[scenario]
+    with rest.enter(bench) as once:
+        for repetition in range(repetitions):
+            yield [sample for _ in range(rest.times if repetition else 1) for sample in once()]

@@ -24,7 +24,7 @@ TIMEOUT = 180.0
 BULK = 500
 WARM_UP = 20
 AT_ONCE = 10
-LATENCY_SECONDS = 6.0
+LATENCY_SECONDS = 4.0
 """For a system that polls each second three hundred runs would be five minutes: as many as come in this time have to
 do."""
 ENOUGH_SECONDS, MOST = 4.0, 9
@@ -47,7 +47,7 @@ class Sizes:
     steps: int = 10
     sequential: int = 500
     latency: int = 300
-    mixed: int = 3_000
+    mixed: int = 2_000
 
     def part(self, part: float) -> Sizes:
         return Sizes(**{name: max(2, round(value * part)) for name, value in vars(self).items()})

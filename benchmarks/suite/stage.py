@@ -35,12 +35,16 @@ class Stage:
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(self.url(database), autocommit=True)
 
-    def empty_database(self, name: str) -> str:
-        """Its URL. What a participant left there before is gone."""
+    def new_database(self, name: str, template: str = "template1") -> None:
+        """As ``template`` is. What a participant left there before is gone."""
         with self.connect() as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
-        return self.url(name)
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
+
+    def has_database(self, name: str) -> bool:
+        with self.connect() as connection:
+            found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [name])
+            return found.fetchone() is not None
 
     def versions(self) -> dict[str, str]:
         """Of the servers, by their own word."""

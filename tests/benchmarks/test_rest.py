@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +21,11 @@ from django.utils import timezone
 
 from benchmarks import project, rows
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import page, sleepers
+from benchmarks.suite import page, rest, sleepers
 from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS, verdicts
 from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
-from benchmarks.suite.rest import REST
+from benchmarks.suite.rest import REST, Rest
 from benchmarks.suite.scenarios import SCENARIOS, Bench, Sample
 from benchmarks.suite.slow_disk import SETTINGS, SLOW, commit_ms, slow_disk
 from benchmarks.suite.stage import REDIS_SNAPSHOTS, Stage, stage
@@ -328,3 +330,17 @@ def test_it_measures_real_processes(tmp_path: Path, scenario: str, variant: str,
     values = {one["figure"]: one["values"][0] for one in series.values()}
     assert sorted(values) == figures
     assert all(value > 0 for figure, value in values.items() if not figure.startswith(DIFFERENCES))
+
+
+def test_what_is_soon_over_is_made_several_times_but_for_the_one_that_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = [Sample("S10_fast_steps", float(number), {}, 0.0) for number in range(7)]
+    left = iter(made)
+
+    @contextmanager
+    def enter(bench: object) -> Iterator[Callable[[], Iterator[Sample]]]:
+        yield lambda: iter([next(left)])
+
+    monkeypatch.setitem(REST, "S10-S3", Rest(enter, times=3))
+    assert list(rest.measured(None, "S10-S3", 3)) == [made[:1], made[1:4], made[4:]]  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import machine, page, scenarios
+from benchmarks.suite import machine, page, quiet, scenarios
 from benchmarks.suite.chart import chart
 from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
 from benchmarks.suite.ledger import Incomparable, Ledger
@@ -464,6 +464,46 @@ def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
     }
     others = [one.name for one in PARTICIPANTS if one.name != "limits"]
     assert parts == {"S0": ["limits"], "S1": ["limits", *others], "S2": others, "S5-S1": ["django_durable"]}
+
+
+def test_who_waits_for_a_poll_is_not_measured_again_at_the_end() -> None:
+    told = {"variants": ["sync", "sync-database", "async", "async-database"]}
+    [own] = participants(["django_durable"])
+    variants = {
+        (scenario, visit): suite._variants(scenario, own, told, visit)
+        for scenario in ("S6", "S9")
+        for visit in ("", " again")
+    }
+    assert variants.pop(("S6", " again")) == ["sync", "async"]
+    assert list(variants.values()) == [told["variants"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("uses", "looks"),
+    [
+        ([0.1], 1),
+        ([1.0, 0.2], 2),
+        ([0.4, 0.45, 0.35, 0.4], 4),
+        ([1.0, 0.4, 0.4, 0.4, 0.4], 5),
+        ([0.4, 0.4, 0.4, 0.7, 0.4, 0.4, 0.4, 0.4], 8),
+        ([0.7] * 10, 10),
+    ],
+    ids=["idle", "once it is", "who polls", "who polls once it has started", "not from its start", "others, for ever"],
+)
+def test_a_measurement_waits_until_the_machine_is_quiet_or_does_the_same_for_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, uses: list[float], looks: int
+) -> None:
+    """In cores, of two of them; a patience of nine looks."""
+    now, left = [0.0], list(uses)
+
+    def cpu_percent(interval: float) -> float:
+        now[0] += interval
+        return left.pop(0) * 100 / 2
+
+    monkeypatch.setattr(quiet, "psutil", SimpleNamespace(cpu_percent=cpu_percent, cpu_count=lambda: 2))
+    monkeypatch.setattr(quiet, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert quiet.wait_until_quiet(9 * quiet.LOOK_SECONDS) == pytest.approx(uses[-1])
+    assert len(uses) - len(left) == looks
 
 
 @pytest.mark.parametrize("error", [TimeoutError("finished: 3 of 5"), RuntimeError("a worker ended with 1")])
