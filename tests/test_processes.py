@@ -42,7 +42,9 @@ def test_a_command_is_frozen_thawed_and_stopped():
 def test_kill_takes_the_whole_group_and_kill_leader_the_first_only():
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
     command = Command("shell", "-c", parent)
-    [child] = wait_until(command.children, message="the child")
+    # What Python asks while it starts (ldconfig) is a copy of it for a moment.
+    command.wait_for_log("asleep")
+    [child] = command.children()
     command.kill_leader()
     assert command.returncode == -signal.SIGKILL
     assert is_alive(child)

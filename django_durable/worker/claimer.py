@@ -85,7 +85,7 @@ class Claimer:
         self._again: list[UUID] = []
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._swept = 0
-        """How many runs the last sweep took from under the list; 0: no sweep, or the backlog is over."""
+        """How many runs the last sweep, and looks since, took from under the list; 0: no sweep, or the backlog is over."""
         self._keys = KeyWalk()
         self._limited_first = False
         self._next_without_limit = 0.0
@@ -144,6 +144,7 @@ class Claimer:
                 pause = min(pause * 2, 5.0)
             except BaseException as error:
                 survive(error, logger, "the claimer stumbled")
+                self._next_look = 0.0
                 self._stop.wait(1.0)
         with suppress(Error):
             self._hand_back()
@@ -212,13 +213,21 @@ class Claimer:
         # An id that cannot be claimed may be one that comes due soon: the database knows when. In a backlog it is
         # rather one that the sweep was faster with, and a look would take the next ids from under the list.
         looks |= len(ids) - len(claims) > self._swept or not (ids or self._queue.gives_hints)
-        if self._swept and len(ids) < asked:
+        is_dry = len(ids) < asked
+        if self._swept and is_dry:
             # The backlog is over: look as if the sweep had not put it off.
             looks, self._swept = True, 0
         if count < free and looks:
-            count += self._look(free - count)
+            found = self._look(free - count)
+            count += found
             if not count:
                 self._note_idle()
+            elif count == free and is_dry:
+                # More than there was room for: the next look is not where the one before had put it.
+                self._next_look = 0.0
+            elif count == free:
+                # It took what the list has next. Each id that is stale for that would be the reason of another look.
+                self._swept += found
         return count
 
     def _note_idle(self) -> None:
@@ -254,8 +263,8 @@ class Claimer:
         if not self._who.limits and count < room and clock.monotonic() >= self._next_without_limit:
             # Code without a limit asks now and then: what was started under one of before must not wait for ever.
             count += self._take_limited(room - count)
-        # Who filled all of the room has not seen what is left: the next look is not where the one before had put it.
-        self._next_look = clock.monotonic() + self._seconds_to_look() if count < room else 0.0
+        if count < room:
+            self._next_look = clock.monotonic() + self._seconds_to_look()
         return count
 
     def _take_both(self, room: int) -> int:
@@ -324,7 +333,8 @@ class Claimer:
         if not self._queue.gives_hints:
             # Never longer: that is how late a run may start. As a rule a short one is over within it, too.
             return settings.POLL_SECONDS * random.uniform(0.9, 1.0)
-        sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.1)
+        # Never longer, as nobody hears of what comes due later than that (``starting.is_soon``).
+        sweep = settings.REAP_SECONDS * random.uniform(0.9, 1.0)
         return sweep if due_in is None else min(sweep, max(due_in, HELD_SECONDS))
 
 

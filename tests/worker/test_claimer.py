@@ -186,6 +186,38 @@ def test_a_sweep_costs_a_backlog_one_statement(db: PrivateDatabase, monkeypatch:
     assert len(parts.ids) == len(set(parts.ids)) >= 8 * 16 - 2 * 2
 
 
+def test_two_workers_at_one_list_do_not_sweep_on_and_on(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one has swept is stale in the other's hands, and what that one looks for instead is so in the first one's."""
+    one, other = Parts(db, 16, *backlog(240)), Parts(db, 16)
+    other.claimer._queue = one.queue
+    one.claimer._next_look = inf
+    pop = one.queue.pop
+
+    def pop_behind_the_other(*given: Any) -> list[UUID]:
+        monkeypatch.setattr(one.queue, "pop", pop)
+        one.claimer.tick()
+        return pop(*given)
+
+    monkeypatch.setattr(one.queue, "pop", pop_behind_the_other)
+    calls = {name: 0 for name in ("claim_oldest", "claim_next")}
+    for name in calls:
+
+        def counted(*given: Any, name: str = name, call: Any = getattr(module, name), **more: Any) -> Any:
+            calls[name] += 1
+            return call(*given, **more)
+
+        monkeypatch.setattr(module, name, counted)
+    ticks = 0
+    while len(one.queue.ids) > 16:
+        for parts in (other, one):
+            parts.claimer.tick()
+            parts.free_all()
+            ticks += 1
+    assert ticks >= 12
+    assert calls["claim_oldest"] == 1
+    assert calls["claim_next"] <= 4
+
+
 def test_the_end_of_a_backlog_is_a_look(db: PrivateDatabase) -> None:
     """What the sweep put off is made up for once the list is dry, not a sweep later."""
     parts = Parts(db, 4, *backlog(6))
