@@ -9,20 +9,21 @@ import psutil
 
 LOOK_SECONDS = 0.5
 BUSY = 0.25
-"""Of one core: two idle workers of DBOS take 0.17 for their polling. Whatever else runs then is not ours: nothing is
-started yet, or all of it is held."""
-POLLING, LOOKS = 0.6, 4
+"""Of one core: two idle workers of DBOS take 0.17 for their polling. Where nothing is started yet, or all of it is
+held, whatever else runs is not ours."""
+POLLING, APART, LOOKS = 0.6, 0.15, 4
 """On a slow processor two workers that poll each hundredth of a second took 0.4, for as long as they were up. What
-stays under this for so many looks is no start of a process, which takes a whole core."""
+stays under this for so many looks, and about the same, is no start of a process."""
 
 
-def wait_until_quiet(patience: float) -> float:
-    """The cores that were in use at the last look, at most ``patience`` seconds after the first."""
+def wait_until_quiet(patience: float, *, are_up: bool = False) -> float:
+    """The cores that were in use at the last look, at most ``patience`` seconds after the first. ``are_up``: there are
+    workers, not held, which may poll."""
     ends = time.monotonic() + patience
     last = deque[float](maxlen=LOOKS)
     while True:
         used = float(psutil.cpu_percent(interval=LOOK_SECONDS) / 100 * (psutil.cpu_count() or 1))
         last.append(used)
-        is_steady = len(last) == LOOKS and max(last) < POLLING
-        if used < BUSY or is_steady or time.monotonic() > ends:
+        polls = are_up and len(last) == LOOKS and max(last) < POLLING and max(last) - min(last) < APART
+        if used < BUSY or polls or time.monotonic() > ends:
             return used

@@ -104,7 +104,7 @@ class Bench:
             self.client.ask("enqueue", count=WARM_UP, steps=1)
             wait_until(self.client, "finished", WARM_UP, timeout=TIMEOUT, pause=0.05)
             # One may have done them all while another was still being imported, which takes CPU.
-            wait_until_quiet(self.patience)
+            wait_until_quiet(self.patience, are_up=True)
             started.check()
             yield started
 
@@ -200,7 +200,7 @@ def latency(bench: Bench) -> Iterator[Once]:
     with bench.workers(1) as started:
 
         def once() -> Iterator[Sample]:
-            noise = wait_until_quiet(bench.patience)
+            noise = wait_until_quiet(bench.patience, are_up=True)
             meter = Meter(bench.stage, bench.client.pid, started)
             found: list[float] = []
             ends = time.perf_counter() + LATENCY_SECONDS
@@ -223,7 +223,7 @@ def mixed(bench: Bench) -> Iterator[Once]:
         def once() -> Iterator[Sample]:
             count = bench.sizes.mixed
             before = bench.client.count("finished")
-            noise = wait_until_quiet(bench.patience)
+            noise = wait_until_quiet(bench.patience, are_up=True)
             meter = Meter(bench.stage, bench.client.pid, started)
             began = time.perf_counter()
             bench.client.ask("enqueue", count=count, steps=1)

@@ -85,7 +85,7 @@ class Claimer:
         self._again: list[UUID] = []
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._swept = 0
-        """How many runs the last sweep, and looks since, took from under the list; 0: no sweep, or the backlog is over."""
+        """How many runs the last sweep, and looks since, took from under the list; 0: none, or the backlog is over."""
         self._keys = KeyWalk()
         self._limited_first = False
         self._next_without_limit = 0.0

@@ -479,19 +479,28 @@ def test_who_waits_for_a_poll_is_not_measured_again_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uses", "looks"),
+    ("uses", "are_up", "looks"),
     [
-        ([0.1], 1),
-        ([1.0, 0.2], 2),
-        ([0.4, 0.45, 0.35, 0.4], 4),
-        ([1.0, 0.4, 0.4, 0.4, 0.4], 5),
-        ([0.4, 0.4, 0.4, 0.7, 0.4, 0.4, 0.4, 0.4], 8),
-        ([0.7] * 10, 10),
+        ([0.1], False, 1),
+        ([1.0, 0.2], False, 2),
+        ([0.4, 0.45, 0.35, 0.4], True, 4),
+        ([1.0, 0.4, 0.4, 0.4, 0.4], True, 5),
+        ([0.5, 0.3, 0.5, 0.4, 0.4, 0.4], True, 6),
+        ([0.7] * 10, True, 10),
+        ([0.4] * 10, False, 10),
     ],
-    ids=["idle", "once it is", "who polls", "who polls once it has started", "not from its start", "others, for ever"],
+    ids=[
+        "idle",
+        "once it is",
+        "who polls",
+        "once it has started",
+        "not up and down",
+        "a process",
+        "others, if none is up",
+    ],
 )
-def test_a_measurement_waits_until_the_machine_is_quiet_or_does_the_same_for_two_seconds(
-    monkeypatch: pytest.MonkeyPatch, uses: list[float], looks: int
+def test_a_measurement_waits_until_the_machine_is_quiet_or_only_polled(
+    monkeypatch: pytest.MonkeyPatch, uses: list[float], are_up: bool, looks: int
 ) -> None:
     """In cores, of two of them; a patience of nine looks."""
     now, left = [0.0], list(uses)
@@ -502,7 +511,7 @@ def test_a_measurement_waits_until_the_machine_is_quiet_or_does_the_same_for_two
 
     monkeypatch.setattr(quiet, "psutil", SimpleNamespace(cpu_percent=cpu_percent, cpu_count=lambda: 2))
     monkeypatch.setattr(quiet, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    assert quiet.wait_until_quiet(9 * quiet.LOOK_SECONDS) == pytest.approx(uses[-1])
+    assert quiet.wait_until_quiet(9 * quiet.LOOK_SECONDS, are_up=are_up) == pytest.approx(uses[-1])
     assert len(uses) - len(left) == looks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -187,7 +188,7 @@ def test_a_sweep_costs_a_backlog_one_statement(db: PrivateDatabase, monkeypatch:
 
 
 def test_two_workers_at_one_list_do_not_sweep_on_and_on(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one has swept is stale in the other's hands, and what that one looks for instead is so in the first one's."""
+    """What one has swept is stale in the other's hands, and what that one looks for instead is so in the first's."""
     one, other = Parts(db, 16, *backlog(240)), Parts(db, 16)
     other.claimer._queue = one.queue
     one.claimer._next_look = inf
@@ -199,14 +200,17 @@ def test_two_workers_at_one_list_do_not_sweep_on_and_on(db: PrivateDatabase, mon
         return pop(*given)
 
     monkeypatch.setattr(one.queue, "pop", pop_behind_the_other)
-    calls = {name: 0 for name in ("claim_oldest", "claim_next")}
-    for name in calls:
+    calls: Counter[str] = Counter()
 
-        def counted(*given: Any, name: str = name, call: Any = getattr(module, name), **more: Any) -> Any:
-            calls[name] += 1
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*given: Any, **more: Any) -> Any:
+            calls[call.__name__] += 1
             return call(*given, **more)
 
-        monkeypatch.setattr(module, name, counted)
+        return wrapped
+
+    monkeypatch.setattr(module, "claim_oldest", counted(claiming.claim_oldest))
+    monkeypatch.setattr(module, "claim_next", counted(claiming.claim_next))
     ticks = 0
     while len(one.queue.ids) > 16:
         for parts in (other, one):
