@@ -154,6 +154,10 @@ def backlog(count: int) -> list[Run]:
     return [make_run(priority=1, queued_at=at(timedelta(minutes=-5))) for _ in range(count)]
 
 
+def due(count: int) -> list[Run]:
+    return [make_run(status="waiting", waiting_on="sleep", wake_at=at(timedelta(seconds=-1))) for _ in range(count)]
+
+
 @pytest.mark.parametrize("slots", [1, 16])
 def test_a_lost_id_does_not_wait_for_the_end_of_a_backlog(
     db: PrivateDatabase, travel: Callable[[float], None], slots: int
@@ -239,30 +243,30 @@ def test_the_look_after_a_backlog_is_followed_by_others_while_it_fills_all_slots
     """Many come due while a list is worked off: none of them may wait for what the sweep had put off."""
     parts = Parts(db, 4, *backlog(6))
     parts.claimer.tick()
-    due = [make_run(status="waiting", waiting_on="sleep", wake_at=at(timedelta(seconds=-1))) for _ in range(10)]
+    runs = due(10)
     for _ in range(5):
         parts.free_all()
         parts.claimer.tick()
-    assert {run.pk for run in due} <= set(parts.ids)
+    assert {run.pk for run in runs} <= set(parts.ids)
 
 
 def test_a_hint_of_nothing_leads_to_all_that_is_due(db: PrivateDatabase) -> None:
     """Its look fills all slots, and the next one was planned before any of this was there."""
     parts = Parts(db, 4)
     parts.claimer.tick()
-    due = [make_run(status="waiting", waiting_on="sleep", wake_at=at(timedelta(seconds=-1))) for _ in range(10)]
+    runs = due(10)
     parts.queue.ids = [make_run(status="succeeded").pk]
     for _ in range(3):
         parts.claimer.tick()
         parts.free_all()
-    assert {run.pk for run in due} <= set(parts.ids)
+    assert {run.pk for run in runs} <= set(parts.ids)
 
 
 def test_at_the_end_of_a_backlog_nobody_waits_for_the_list(db: PrivateDatabase) -> None:
     parts = Parts(db, 4, *backlog(4))
     parts.claimer.tick()
     parts.free_all()
-    parts.queue.ids = parts.queue.ids[:0]
+    parts.queue.ids = []
     parts.queue.waits.clear()
     parts.claimer.tick()
     assert parts.queue.waits == [0.0]
@@ -303,6 +307,26 @@ def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monk
     assert all(0.5 < rest <= poll for rest in rests)
     # As a rule a short run that has to wait for the next look is over within the poll.
     assert sum(rests) / len(rests) < 0.965 * poll
+
+
+def test_with_hints_a_look_rests_no_longer_than_what_is_told_of(db: PrivateDatabase) -> None:
+    """What comes due later than a sweep from now is no hint (``is_soon``): nobody would wake the look for it."""
+    claimer = Parts(db, 8).claimer
+    assert all(claimer._seconds_to_rest(None) <= durable_settings().REAP_SECONDS for _ in range(100))
+
+
+def test_a_claimer_that_stumbled_looks_at_once(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had popped is in no list any more."""
+    claimer = Parts(db, 8).claimer
+    claimer._next_look = inf
+
+    def stumble() -> int:
+        claimer._stop.set()
+        raise ValueError("of nobody's doing")
+
+    monkeypatch.setattr(claimer, "tick", stumble)
+    claimer._run()
+    assert claimer._next_look == 0.0
 
 
 def test_without_a_backlog_the_best_goes_first(db: PrivateDatabase) -> None:
