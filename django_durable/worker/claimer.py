@@ -32,6 +32,7 @@ from ..store.claiming import (
 from ..store.database import PrivateDatabase
 from ..store.holding import NOTHING, Held, narrowed
 from ..store.limiting import KeyWalk, claim_hinted, claim_limited, seconds_to_opening
+from .loops.promote import Promote
 from .slots import Slots
 
 logger = logging.getLogger("django_durable.worker")
@@ -86,6 +87,7 @@ class Claimer:
         """Hinted ids that were not to be had: most are somebody else's by now, but a row may merely have been held."""
         self._swept = 0
         """How many runs the last sweep, and looks since, took from under the list; 0: none, or the backlog is over."""
+        self._promote = Promote(db, queue)
         self._keys = KeyWalk()
         self._limited_first = False
         self._next_without_limit = 0.0
@@ -154,6 +156,7 @@ class Claimer:
         self._hand_back()
         free = self._wait_for_room()
         if free <= 0:
+            self._pass_on()
             return 0
         self._keep_pace()
         if self._is_asked:
@@ -168,6 +171,11 @@ class Claimer:
         if self._limit >= GATHERED and 0 < free < self._limit // 2:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 2)
         return free
+
+    def _pass_on(self) -> None:
+        """Full for as long as a poll: what we alone have heard of, and would claim now, is for whoever is idle."""
+        if self._queue.gives_hints:
+            self._promote.tick()
 
     def _set_pace(self, count: int, free: int) -> None:
         """Where runs come one by one, and quickly, they are claimed by the batch: each claim is a commit."""

@@ -12,12 +12,14 @@ from uuid import UUID
 
 import pytest
 from django.db.utils import OperationalError
+from django.utils import timezone
 
 from django_durable.conf import durable_settings
 from django_durable.core import clock
 from django_durable.core.limits import Bounds
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
+from django_durable.queues import Ready
 from django_durable.store import claiming
 from django_durable.store.claiming import Claim, Claimant, JournalsUnread
 from django_durable.store.database import PrivateDatabase
@@ -42,8 +44,8 @@ class Listed:
         self.ids = [run.pk for run in runs]
         self.waits: list[float] = []
 
-    def push(self, runs: Sequence[object]) -> None:
-        raise AssertionError("the claimer pushes nothing")
+    def push(self, runs: Sequence[Ready]) -> None:
+        self.ids += [run.id for run in runs]
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
         self.waits.append(timeout)
@@ -270,6 +272,34 @@ def test_at_the_end_of_a_backlog_nobody_waits_for_the_list(db: PrivateDatabase) 
     parts.queue.waits.clear()
     parts.claimer.tick()
     assert parts.queue.waits == [0.0]
+
+
+def test_who_is_full_passes_on_what_comes_due(
+    db: PrivateDatabase, settings: Any, travel: Callable[[float], None]
+) -> None:
+    """Its id went to this worker alone, and all others sleep until they are told."""
+    settings.DURABLE = {**settings.DURABLE, "POLL_SECONDS": 0.01}
+    make_run()
+    soon = make_run("waiting", wake_at=timezone.now() + timedelta(seconds=2))
+    full, idle = Parts(db, 1), Parts(db, 1)
+    assert full.claimer.tick() == 1
+    assert (full.claimer.tick(), full.queue.ids) == (0, [])
+    travel(2)
+    assert (full.claimer.tick(), full.queue.ids) == (0, [soon.pk])
+    idle.queue.ids = full.queue.ids
+    assert (idle.claimer.tick(), idle.ids) == (1, [soon.pk])
+
+
+def test_who_is_full_has_nobody_to_tell_where_all_ask_the_database(
+    db: PrivateDatabase, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DURABLE = {**settings.DURABLE, "POLL_SECONDS": 0.01}
+    make_run()
+    due = make_run("waiting", wake_at=at(timedelta(seconds=-1)), priority=-1)
+    parts = Parts(db, 1)
+    monkeypatch.setattr(parts.queue, "gives_hints", False)
+    assert (parts.claimer.tick(), parts.claimer.tick()) == (1, 0)
+    assert (status_of(due), parts.queue.ids) == ("waiting", [])
 
 
 def test_claims_that_follow_at_once_are_made_by_the_batch(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
