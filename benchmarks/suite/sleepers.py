@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
+import psycopg
 
 from .meter import Meter
 from .quiet import wait_until_quiet
@@ -80,9 +81,9 @@ def most_more(idle: dict[int, int], now: dict[int, int]) -> float:
 
 
 def _transactions_a_second(bench: Bench) -> float:
-    """Of the workers, since the client is silent. Only ``pg_stat_statements`` counts statements, which not every
-    PostgreSQL has."""
-    with bench.stage.connect() as connection:
+    """Of the workers, since the client is silent and autovacuum, whose transactions count as well, is off meanwhile.
+    Only ``pg_stat_statements`` counts statements, which not every PostgreSQL has."""
+    with bench.stage.connect() as connection, _without_autovacuum(connection):
         counts = []
         for pause in (bench.seconds_of(IDLE_SECONDS), 0.0):
             row = connection.execute(
@@ -93,3 +94,14 @@ def _transactions_a_second(bench: Bench) -> float:
             time.sleep(pause)
     (before, began), (after, ended) = counts
     return (after - before) / (ended - began)
+
+
+@contextmanager
+def _without_autovacuum(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
+    connection.execute("ALTER SYSTEM SET autovacuum = off")
+    connection.execute("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        connection.execute("ALTER SYSTEM RESET autovacuum")
+        connection.execute("SELECT pg_reload_conf()")
