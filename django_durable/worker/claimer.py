@@ -156,7 +156,6 @@ class Claimer:
         self._hand_back()
         free = self._wait_for_room()
         if free <= 0:
-            self._pass_on()
             return 0
         self._keep_pace()
         if self._is_asked:
@@ -168,6 +167,8 @@ class Claimer:
 
     def _wait_for_room(self) -> int:
         free = self._slots.wait_for_room(durable_settings().POLL_SECONDS)
+        if free <= 0:
+            self._pass_on()
         if self._limit >= GATHERED and 0 < free < self._limit // 2:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 2)
         return free

@@ -292,12 +292,12 @@ THREAD = "import threading; threading.Thread(target=threading.Event().wait, daem
 def test_the_project_is_imported_once_whoever_dies(
     arguments: tuple[str, ...], more: str, imports: int, tmp_path: Path
 ) -> None:
-    worker, count = counted(tmp_path, *arguments, more=more, durable={"LEASE_SECONDS": 300})
+    # Without housekeeping only the takeover asks for isolation: a look beside it may ask for the same run once more.
+    worker, count = counted(tmp_path, "--no-loops", *arguments, more=more, durable={"LEASE_SECONDS": 300})
     kill_in_step()
-    # The replacement, and the one that has tried the run alone: two of these where both who may ask for it did. And the
-    # supervisor.
-    wait_until(lambda: worker.starts >= 3, message="a replacement, and one that is isolated")
-    assert count() == 1 if imports == 1 else count() >= imports
+    # The replacement, and the one that has tried the run alone. And the supervisor.
+    wait_until(lambda: worker.starts == 3, message="a replacement, and one that is isolated")
+    assert count() == imports
     assert ("worker processes are executed, not copied: this process has 2 threads" in worker.log) is bool(more)
     assert worker.stop() == 0
     assert "Traceback" not in worker.log

@@ -5,6 +5,7 @@ Found by chaos, seeds 17 to 25: one line for one process, and a limit that waite
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from django_durable.worker import suspects as module
 from django_durable.worker.process import WorkerOptions, WorkerProcess
 from django_durable.worker.slots import Slots
 from django_durable.worker.suspects import SuspectClaimer
-from tests.store.rows import claimant, entries, make_run, status_of, step_entry
+from tests.store.rows import at, claimant, entries, make_run, status_of, step_entry
 from tests.worker.test_claimer import Listed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,6 +63,16 @@ def alone(db: PrivateDatabase) -> Alone:
 
 def suspect(**more: object) -> Run:
     return make_run(suspect=True, claims=1, **more)
+
+
+def test_who_is_alone_with_a_suspect_promotes_nothing(db: PrivateDatabase) -> None:
+    """It looks ten times a second whether it is to make room, and no id comes to it."""
+    alone = Alone(db)
+    make_run(suspect=True)
+    assert alone.tick()
+    due = make_run("waiting", wake_at=at(timedelta(seconds=-1)))
+    assert alone.tick() is None
+    assert status_of(due) == "waiting"
 
 
 def test_it_claims_suspects_only_and_one_at_a_time(alone: Alone) -> None:
