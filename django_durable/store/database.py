@@ -52,9 +52,10 @@ class Database:
         So it stays prepared where the project prepares statements, also on Django's own connection, which else
         prepares none.
         """
+        if durable_settings().PREPARED_STATEMENTS:
+            self.dialect.preparing_cursor(self.connection).execute(sql, parameters)
+            return
         with self.connection.cursor() as cursor:
-            if durable_settings().PREPARED_STATEMENTS:
-                self.dialect.let_prepare(cursor)
             cursor.execute(sql, parameters)
 
     def transaction(self) -> AbstractContextManager[Any]:

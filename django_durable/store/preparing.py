@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import psycopg
@@ -20,20 +21,44 @@ class PreparingCursor(psycopg.Cursor[Any]):
         return super().execute(query, params, prepare=True)
 
 
-def let_prepare(cursor: Any) -> None:
-    """Let ``cursor``, as ``connection.cursor()`` gave it, execute what comes next as a prepared statement.
+class _Kept(threading.local):
+    """The last cursor that this thread was given, and what it belongs to. It goes with its thread, as Django's
+    connections do."""
+
+    connection: Any = None
+    driver: Any = None
+    cursor: Any = None
+
+
+_kept = _Kept()
+
+
+def preparing_cursor(connection: Any) -> Any:
+    """What ``connection.cursor()`` gives, of which each statement is executed as a prepared one. Kept, and not closed
+    by who uses it: to make one, and to learn anew how each type is written, took a fifteenth of a start.
 
     What Django does around a statement stays as it is: wrappers, the checks of threads and transactions. Left alone
-    are a cursor that is not Django's usual one, since somebody has chosen it; where queries are logged, which shows
+    are cursors that are not Django's usual ones, since somebody has chosen them; where queries are logged, which shows
     them with their values; and the first of a connection: many live for one request that starts one run.
     """
-    if type(cursor.cursor) is not USUAL or cursor.db.queries_logged:
-        return
-    connection = cursor.cursor.connection
-    if connection.prepare_threshold is None:
+    # As ``cursor()`` does first.
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    driver = connection.connection
+    if connection.queries_logged or driver.cursor_factory is not USUAL:
+        return connection.cursor()
+    if _kept.driver is driver and _kept.connection is connection:
+        connection.validate_thread_sharing()
+        return _kept.cursor
+    if driver.prepare_threshold is None:
         # So psycopg prepares nothing by itself, but hears what makes it forget: a DISCARD ALL, a rollback. To count
         # how often each statement comes it keeps as many texts as statements.
-        connection.prepare_threshold, connection.prepared_max = sys.maxsize, MOST_KEPT
-    else:
-        cursor.cursor.close()
-        cursor.cursor = PreparingCursor(connection)
+        driver.prepare_threshold, driver.prepared_max = sys.maxsize, MOST_KEPT
+        return connection.cursor()
+    driver.cursor_factory = PreparingCursor
+    try:
+        cursor = connection.cursor()
+    finally:
+        driver.cursor_factory = USUAL
+    _kept.connection, _kept.driver, _kept.cursor = connection, driver, cursor
+    return cursor

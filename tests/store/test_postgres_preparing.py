@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connection, transaction
 from django.db.utils import DatabaseError
 from django.test import override_settings
@@ -230,6 +235,35 @@ def test_another_thread_may_not_use_the_connection() -> None:
     thread.start()
     thread.join()
     assert len(refused) == 1
+
+
+def test_no_event_loop_may_use_it() -> None:
+    for _ in range(3):
+        start()
+
+    async def within() -> None:
+        start_runs(Database(), [new_run()])
+
+    with pytest.raises(SynchronousOnlyOperation):
+        asyncio.run(within())
+
+
+def test_a_connection_that_its_thread_leaves_open_is_not_kept_open() -> None:
+    left: list[weakref.ref[Any]] = []
+
+    def elsewhere() -> None:
+        for _ in range(3):
+            start()
+        left.append(weakref.ref(connection.connection))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    with warnings.catch_warnings():
+        # psycopg says that nobody has closed it.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+    assert [driver() for driver in left] == [None]
 
 
 def test_a_claim_of_few_is_planned_once_however_full_the_table_is() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -184,12 +184,9 @@ class PostgreSQL:
         column, for every statement."""
         return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
-    def let_prepare(self, cursor: Any) -> None:
-        """Let a cursor of Django's execute what comes next as a prepared statement, where it is of the usual kind."""
-        # Here, because it imports psycopg.
-        from ..preparing import let_prepare
-
-        let_prepare(cursor)
+    def preparing_cursor(self, connection: Any) -> Any:
+        """A cursor of Django's that executes what comes next as a prepared statement, where it is of the usual kind."""
+        return _preparing_cursor()(connection)
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
@@ -216,6 +213,14 @@ class PostgreSQL:
 
     def read_instant(self, value: Any) -> datetime | None:
         return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+@cache
+def _preparing_cursor() -> Callable[[Any], Any]:
+    # Here, because it imports psycopg; and once, since an import takes as long as making a cursor.
+    from ..preparing import preparing_cursor
+
+    return preparing_cursor
 
 
 @lru_cache(maxsize=64)

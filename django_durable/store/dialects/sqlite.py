@@ -133,8 +133,8 @@ class SQLite:
     def has_rows(self, cursor: Any) -> bool:
         return cursor.description is not None
 
-    def let_prepare(self, cursor: Any) -> None:
-        pass
+    def preparing_cursor(self, connection: Any) -> Any:
+        return connection.cursor()
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False
