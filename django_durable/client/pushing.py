@@ -30,9 +30,10 @@ def push_after_commit(db: Database, ready: Sequence[Ready]) -> None:
 
 
 def _hint(alias: str, queue: Queue, ready: Sequence[Ready]) -> None:
-    # The bounds of all workflows, only where some count.
-    bounds = limits() if any(run.limit_key is not None for run in ready) else {}
-    hint(Database(alias), queue, ready, bounds)
+    if any(run.limit_key is not None for run in ready):
+        hint(Database(alias), queue, ready, limits())
+    else:
+        queue.push(ready)
 
 
 def wake_after_commit(db: Database, run_id: UUID) -> None:

@@ -114,5 +114,6 @@ def _store(db: Database, workflow: Named, runs: Sequence[NewRun], within: set[UU
     started = start_or_meet(db, runs, within=within)
     push_after_commit(db, started.ready)
     announce_enqueued(db, workflow, started.new)
-    tell_cancelled(db, started.cancelled)
+    if started.cancelled.count:
+        tell_cancelled(db, started.cancelled)
     return started.run_ids

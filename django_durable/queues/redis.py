@@ -213,6 +213,8 @@ class RedisQueue:
             logger.warning("redis is back")
 
     def _sender(self) -> Unawaited:
+        if (sender := self._unawaited) is not None:
+            return sender
         pool = self._client(PUSH_SECONDS).connection_pool
         with self._mutex:
             if self._unawaited is None:

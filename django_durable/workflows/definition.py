@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
-from functools import cached_property, update_wrapper
+from functools import cache, cached_property, update_wrapper
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 AS_DECLARED = StartOptions()
+
+
+@cache
+def _client() -> tuple[ModuleType, ModuleType]:
+    """``client.handle`` and ``client.starting``, which cannot be imported before the apps are loaded."""
+    from ..client import handle, starting
+
+    return handle, starting
 
 
 class Workflow(Generic[P, R]):
@@ -142,9 +151,7 @@ class Workflow(Generic[P, R]):
     def _start(
         self, options: StartOptions, inputs: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
     ) -> list[RunHandle[R]]:
-        from ..client.handle import RunHandle
-        from ..client.starting import KeyRequest, start
-
+        handles, starting = _client()
         if options.key is not None or options.detached:
             raise TypeError("using(key=…, detached=…) is for children: ctx.run_workflow() and ctx.start_workflow().")
         if is_executing() and running_step() is None:
@@ -156,8 +163,8 @@ class Workflow(Generic[P, R]):
         key = None
         if options.idempotency_key is not None:
             ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
-            key = KeyRequest(options.idempotency_key, ttl, options.on_conflict)
-        return [RunHandle(run_id) for run_id in start(self, runs, key)]
+            key = starting.KeyRequest(options.idempotency_key, ttl, options.on_conflict)
+        return [handles.RunHandle(run_id) for run_id in starting.start(self, runs, key)]
 
     def new_run(self, options: StartOptions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
         """The run that ``options`` and input describe, not yet stored. Raises InvalidInput, PayloadError, and TypeError
