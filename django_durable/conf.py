@@ -36,8 +36,8 @@ class Settings:
     LOG_LINES: int = 1_000
     """How many lines of ``ctx.log`` are kept of a run: the newest. 0: none."""
     PREPARED_STATEMENTS: bool = False
-    """Prepare the engine's statements on its own connections, and that of ``enqueue()`` on Django's; leave off behind
-    PgBouncer before 1.22."""
+    """Prepare the engine's statements on its own connections, and those of ``enqueue()`` and ``result()`` on Django's;
+    leave off behind PgBouncer before 1.22."""
     VERSION: str | None = None
     """Fingerprint of the deployed code; None: a hash of each workflow's module."""
     REDACT: str | None = None

@@ -12,11 +12,11 @@ from ..core.flow.executing import is_executing
 from ..exceptions import ResultUnavailable
 from ..store.database import Database
 
-FIRST_PAUSE, LAST_PAUSE = 0.0005, 0.25
+FIRST_PAUSE, LAST_PAUSE = 0.0002, 0.25
 """Seconds. A short run on an idle system is over within a few milliseconds."""
 LATE = 0.1
 """By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause; besides
-what a look itself takes. Who waits for a second looks some seventy times."""
+what a look itself takes. Who waits for a second looks some eighty times."""
 
 
 def pauses(

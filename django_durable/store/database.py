@@ -46,14 +46,22 @@ class Database:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
-    def insert(self, sql: str, **parameters: Any) -> None:
-        """Execute one statement that returns nothing and is planned well whatever its tables hold.
+    def look_up(self, sql: str, **parameters: Any) -> list[Row]:
+        """As ``rows``, for a statement that is planned well whatever its tables hold.
 
         So it stays prepared where the project prepares statements, also on Django's own connection, which else
         prepares none.
         """
+        if not durable_settings().PREPARED_STATEMENTS:
+            return self.rows(sql, **parameters)
+        with self.dialect.preparing_cursor(self.connection) as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def insert(self, sql: str, **parameters: Any) -> None:
+        """As ``look_up``, for a statement that returns nothing."""
         if durable_settings().PREPARED_STATEMENTS:
-            self.dialect.preparing_cursor(self.connection).execute(sql, parameters)
+            self.dialect.kept_cursor(self.connection).execute(sql, parameters)
             return
         with self.connection.cursor() as cursor:
             cursor.execute(sql, parameters)
@@ -142,6 +150,9 @@ class PrivateDatabase(Database):
     def insert(self, sql: str, **parameters: Any) -> None:
         # Its connection prepares whatever comes twice.
         self.rows(sql, **parameters)
+
+    def look_up(self, sql: str, **parameters: Any) -> list[Row]:
+        return self.rows(sql, **parameters)
 
     def _is_read_committed_alone(self) -> bool:
         """Whether a statement outside a transaction is READ COMMITTED, which only the server knows. Asked once of each

@@ -19,5 +19,5 @@ class Ending(NamedTuple):
 
 def ending_of(db: Database, run_id: UUID) -> Ending | None:
     """None: there is no such run."""
-    rows = db.rows(endings.ending(), id=db.dialect.key(run_id))
+    rows = db.look_up(endings.ending(), id=db.dialect.key(run_id))
     return Ending(Status(rows[0][0]), rows[0][1]) if rows else None

@@ -34,22 +34,15 @@ _kept = _Kept()
 
 
 def preparing_cursor(connection: Any) -> Any:
-    """What ``connection.cursor()`` gives, of which each statement is executed as a prepared one. Kept, and not closed
-    by who uses it: to make one, and to learn anew how each type is written, took a fifteenth of a start.
+    """What ``connection.cursor()`` gives, of which each statement is executed as a prepared one.
 
     What Django does around a statement stays as it is: wrappers, the checks of threads and transactions. Left alone
     are cursors that are not Django's usual ones, since somebody has chosen them; where queries are logged, which shows
     them with their values; and the first of a connection: many live for one request that starts one run.
     """
-    # As ``cursor()`` does first.
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    driver = connection.connection
-    if connection.queries_logged or driver.cursor_factory is not USUAL:
+    driver = _driver_of(connection)
+    if not _is_usual(connection, driver):
         return connection.cursor()
-    if _kept.driver is driver and _kept.connection is connection:
-        connection.validate_thread_sharing()
-        return _kept.cursor
     if driver.prepare_threshold is None:
         # So psycopg prepares nothing by itself, but hears what makes it forget: a DISCARD ALL, a rollback. To count
         # how often each statement comes it keeps as many texts as statements.
@@ -57,8 +50,32 @@ def preparing_cursor(connection: Any) -> Any:
         return connection.cursor()
     driver.cursor_factory = PreparingCursor
     try:
-        cursor = connection.cursor()
+        return connection.cursor()
     finally:
         driver.cursor_factory = USUAL
-    _kept.connection, _kept.driver, _kept.cursor = connection, driver, cursor
+
+
+def kept_cursor(connection: Any) -> Any:
+    """The same, kept and not closed by who uses it, for statements that return nothing: a cursor holds its last result.
+
+    To make one, and to learn anew how each type is written, took a fifteenth of a start.
+    """
+    driver = _driver_of(connection)
+    if _kept.driver is driver and _kept.connection is connection and _is_usual(connection, driver):
+        connection.validate_thread_sharing()
+        return _kept.cursor
+    cursor = preparing_cursor(connection)
+    if type(cursor.cursor) is PreparingCursor:
+        _kept.connection, _kept.driver, _kept.cursor = connection, driver, cursor
     return cursor
+
+
+def _driver_of(connection: Any) -> Any:
+    """The driver's connection, checked as ``connection.cursor()`` does it first."""
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    return connection.connection
+
+
+def _is_usual(connection: Any, driver: Any) -> bool:
+    return driver.cursor_factory is USUAL and not connection.queries_logged

@@ -17,8 +17,10 @@ from django.db.utils import DatabaseError
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
+from django_durable.core.ids import uuid7
 from django_durable.models import Payload, Run
 from django_durable.store.database import Database, PrivateDatabase
+from django_durable.store.endings import ending_of
 from django_durable.store.starting import start_runs
 from tests.store.rows import claim, new_run
 
@@ -235,6 +237,26 @@ def test_another_thread_may_not_use_the_connection() -> None:
     thread.start()
     thread.join()
     assert len(refused) == 1
+
+
+def test_who_waits_for_a_run_asks_by_a_prepared_statement() -> None:
+    def prepared_looks() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%CASE WHEN r.status%'")
+            return int(cursor.fetchone()[0])
+
+    run = new_run()
+    start_runs(Database(), [run])
+    found = []
+    for text in ["1", "[2]", '"three"']:
+        Payload.objects.update_or_create(run_id=run.id, kind="output", defaults={"data": text})
+        Run.objects.filter(pk=run.id).update(status="succeeded", queued_at=None)
+        found.append(ending_of(Database(), run.id))
+    assert found == [("succeeded", "1"), ("succeeded", "[2]"), ("succeeded", '"three"')]
+    assert prepared_looks() == 1
+    assert ending_of(Database(), uuid7()) is None
+    with override_settings(DURABLE={"QUEUE": "database"}):
+        assert ending_of(Database(), run.id) == found[-1]
 
 
 def test_no_event_loop_may_use_it() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -185,8 +186,12 @@ class PostgreSQL:
         return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
     def preparing_cursor(self, connection: Any) -> Any:
-        """A cursor of Django's that executes what comes next as a prepared statement, where it is of the usual kind."""
-        return _preparing_cursor()(connection)
+        """A cursor of Django's that prepares what it executes, where it is of the usual kind."""
+        return _preparing().preparing_cursor(connection)
+
+    def kept_cursor(self, connection: Any) -> Any:
+        """The same, not to be closed, for statements that return nothing."""
+        return _preparing().kept_cursor(connection)
 
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
@@ -216,11 +221,11 @@ class PostgreSQL:
 
 
 @cache
-def _preparing_cursor() -> Callable[[Any], Any]:
+def _preparing() -> ModuleType:
     # Here, because it imports psycopg; and once, since an import takes as long as making a cursor.
-    from ..preparing import preparing_cursor
+    from .. import preparing
 
-    return preparing_cursor
+    return preparing
 
 
 @lru_cache(maxsize=64)

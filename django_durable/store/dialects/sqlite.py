@@ -136,6 +136,9 @@ class SQLite:
     def preparing_cursor(self, connection: Any) -> Any:
         return connection.cursor()
 
+    def kept_cursor(self, connection: Any) -> Any:
+        return connection.cursor()
+
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False
 
