@@ -31,8 +31,16 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
-ONCE = {"S6": ("sync-database", "async-database")}
-"""What is not measured again when somebody comes again: these wait for a poll, whatever the machine does."""
+AGAIN = {OWN: ("sync", "sync-threads", "async"), FLOOR: ("django",)}
+"""Which variants are measured again at the end of each scenario: those with which all the others are compared."""
+NEAREST = {
+    "S1": {"dbos": ("sync",)},
+    "S2": {"dbos": ("sync",), "dramatiq": ("best",)},
+    "S3": {"dbos": ("sync",)},
+    "S6": {"dbos": ("sync-direct",)},
+}
+"""Likewise of others, in the scenarios where they come nearest to a goal: both sides of such a ratio are to be of the
+same minutes."""
 OF_FLOOR, WITH_FLOOR = "S0", ("S0", "S1")
 """What ``FLOOR`` is measured in alone, and in all."""
 
@@ -68,7 +76,7 @@ def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
         told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
         for scenario in options.scenarios:
-            for participant, visit in visits(taking_part):
+            for participant, visit in visits(scenario, taking_part):
                 for variant in _variants(scenario, participant, told[participant], visit):
                     if options.variants and variant not in options.variants:
                         continue
@@ -76,15 +84,20 @@ def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
                         measure(scene, participant, variant, pythons[participant], scenario, visit, ledger, options)
 
 
-def visits(taking_part: Sequence[Participant]) -> list[tuple[Participant, str]]:
+def visits(scenario: str, taking_part: Sequence[Participant]) -> list[tuple[Participant, str]]:
     """Who is measured after whom in a scenario, and what it is called when somebody comes again.
 
-    Those with which all the others are compared begin and end it. They are soon done with it, and a machine that others
-    use was seen to be a third slower for a minute.
+    Those with which all the others are compared begin and end it, and at the end those come once more who are nearest
+    to a goal. They are soon done with it, and a machine that others use was seen to be a third slower for a minute.
     """
-    own = [participant for participant in taking_part if participant.is_own]
-    again = own if len(own) < len(taking_part) else []
+    is_compared = len({participant.is_own for participant in taking_part}) > 1
+    again = [one for one in taking_part if is_compared and one.name in _again(scenario)]
     return [*((one, "") for one in taking_part), *((one, " again") for one in again)]
+
+
+def _again(scenario: str) -> dict[str, tuple[str, ...]]:
+    """By system the variants that are measured again."""
+    return AGAIN | NEAREST.get(scenario, {})
 
 
 def read_options() -> argparse.Namespace:
@@ -159,8 +172,8 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
         return ()
     if participant.name != FLOOR and scenario == OF_FLOOR:
         return ()
-    once = ONCE.get(scenario, ()) if visit else ()
-    return [variant for variant in told[NAMED.get(scenario, "variants")] if variant not in once]
+    found = told[NAMED.get(scenario, "variants")]
+    return [variant for variant in found if variant in _again(scenario)[participant.name]] if visit else found
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:

@@ -446,14 +446,18 @@ def test_what_is_soon_over_is_measured_more_often(
     assert sizes == [1_250 if times > 1 else 5_000] + [5_000] * (times - 1)
 
 
-def test_who_is_compared_with_all_others_comes_first_and_again_at_the_end() -> None:
-    order = [participant.name + visit for participant, visit in suite.visits(PARTICIPANTS)]
+@pytest.mark.parametrize(
+    ("scenario", "nearest"),
+    [("S1", ["dbos"]), ("S2", ["dbos", "dramatiq"]), ("S3", ["dbos"]), ("S4", []), ("S6", ["dbos"]), ("S9", [])],
+)
+def test_who_is_compared_comes_first_and_again_at_the_end(scenario: str, nearest: list[str]) -> None:
+    order = [participant.name + visit for participant, visit in suite.visits(scenario, PARTICIPANTS)]
     assert order[:3] == ["limits", "django_durable", "dbos"]
-    assert order[-2:] == ["limits again", "django_durable again"]
-    assert len(order) == len(set(order)) == len(PARTICIPANTS) + 2
-    assert suite.visits(participants(["dbos"])) == [(*participants(["dbos"]), "")]
-    alone = participants(["limits", "django_durable"])
-    assert suite.visits(alone) == [(participant, "") for participant in alone]
+    assert order[len(PARTICIPANTS) :] == [f"{name} again" for name in ["limits", "django_durable", *nearest]]
+    assert len(order) == len(set(order))
+    for names in (["dbos"], ["dbos", "dramatiq"], ["limits", "django_durable"]):
+        alone = participants(names)
+        assert suite.visits(scenario, alone) == [(participant, "") for participant in alone]
 
 
 def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
@@ -466,16 +470,30 @@ def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
     assert parts == {"S0": ["limits"], "S1": ["limits", *others], "S2": others, "S5-S1": ["django_durable"]}
 
 
-def test_who_waits_for_a_poll_is_not_measured_again_at_the_end() -> None:
-    told = {"variants": ["sync", "sync-database", "async", "async-database"]}
-    [own] = participants(["django_durable"])
-    variants = {
-        (scenario, visit): suite._variants(scenario, own, told, visit)
-        for scenario in ("S6", "S9")
-        for visit in ("", " again")
+def test_again_are_the_variants_that_goals_are_held_against() -> None:
+    told = {
+        "variants": ["sync", "sync-database", "async", "async-database", "sync-direct", "best", "default"],
+        "doors": ["sync", "sync-database"],
+        "drains": ["sync", "sync-threads", "async", "sync-database", "best", "default"],
     }
-    assert variants.pop(("S6", " again")) == ["sync", "async"]
-    assert list(variants.values()) == [told["variants"]] * 3
+    known = {participant.name: participant for participant in PARTICIPANTS}
+
+    def again(scenario: str, name: str) -> list[str]:
+        return list(suite._variants(scenario, known[name], told, " again"))
+
+    assert [again(scenario, "django_durable") for scenario in ("S1", "S2", "S4", "S6")] == [
+        ["sync"],
+        ["sync", "sync-threads", "async"],
+        ["sync", "async"],
+        ["sync", "async"],
+    ]
+    assert [again(scenario, "dbos") for scenario in ("S1", "S2", "S3", "S6")] == [["sync"]] * 3 + [["sync-direct"]]
+    assert again("S2", "dramatiq") == ["best"]
+
+
+def test_each_goal_that_others_come_near_is_of_variants_that_are_measured_again() -> None:
+    ours = {variant for goal in GOALS for variant in goal.ours[1:]}
+    assert ours <= set(suite.AGAIN["django_durable"])
 
 
 @pytest.mark.parametrize(
