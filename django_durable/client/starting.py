@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from ..conf import durable_settings
 from ..core.flow.stepping import running_step
 from ..core.journal.journal import NewRun
 from ..core.names import NAME_MAX
 from ..exceptions import IdempotencyConflict
 from ..models import IdempotencyKey
-from ..store.database import Database
+from ..store.database import Database, database
 from ..store.keys import free_key, give_back, hand_over, hash_of, take_key
 from ..store.meeting import lock_starts, start_or_meet
 from .announcing import announce_enqueued
@@ -52,7 +53,7 @@ def start(
     Inside a step every run gets a key from the run, the step and its count, so that a retried step starts
     nothing twice. ``within``: for who has taken the start's key already, as for ``start_or_meet``.
     """
-    db = Database()
+    db = database(durable_settings().DATABASE)
     if key is None and running_step() is None:
         return _store(db, workflow, runs, within)
     with db.read_committed():

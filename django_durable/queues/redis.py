@@ -14,7 +14,7 @@ from django_redis import get_redis_connection
 
 from ..core import clock
 from .ready import Ready
-from .unawaited import Unawaited
+from .unawaited import Command, Unawaited
 
 logger = logging.getLogger("django_durable.queues")
 
@@ -92,20 +92,22 @@ class RedisQueue:
     def push(self, runs: Sequence[Ready]) -> None:
         if not runs or not self.gives_hints:
             return
+        self._guarded("push", lambda: self._push(self._pushes(runs)), None)
+
+    def _pushes(self, runs: Sequence[Ready]) -> list[Command]:
         lists: dict[tuple[str, str], list[str]] = defaultdict(list)
         for run in runs:
             push = "LPUSH" if run.is_under_way else "RPUSH"
             lists[push, self._key(run.queue, band_of(run.priority))].append(str(run.id))
         # LPUSH puts one before the other: the last would be first.
-        commands = [(push, key, *(reversed(ids) if push == "LPUSH" else ids)) for (push, key), ids in lists.items()]
+        return [(push, key, *(reversed(ids) if push == "LPUSH" else ids)) for (push, key), ids in lists.items()]
 
-        def send() -> None:
-            # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
-            replies = self._sender().send(commands, is_awaited="push" in self._failing)
-            for key in {key for (_, key, *_), length in replies if length > LIST_LIMIT}:
-                self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
-
-        self._guarded("push", send, None)
+    def _push(self, commands: list[Command]) -> None:
+        # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
+        replies = self._sender().send(commands, is_awaited="push" in self._failing)
+        # Most pushes hear of none.
+        for key in {key for (_, key, *_), length in replies if length > LIST_LIMIT} if replies else ():
+            self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:
         # BLPOP takes at least one list: of a worker whose queues are all held there is none.

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
@@ -98,6 +98,12 @@ class Database:
             # Ours would end with our transaction. The caller's goes on, and its other statements may wait as before.
             if before is not None:
                 self.rows(d.restore_waits(), before=before)
+
+
+@cache
+def database(alias: str) -> Database:
+    """A handle for who needs one for a moment: to ask what dialect an alias has takes as long as making it."""
+    return Database(alias)
 
 
 class Plans:
