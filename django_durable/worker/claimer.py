@@ -44,6 +44,10 @@ GATHER_SECONDS = 0.002
 for a quarter of them made two per cent fewer steps a second."""
 GATHERED = 8
 """Who has fewer slots does not wait: one of them that is free would be idle for longer than its claim takes."""
+AT_ONCE = 100
+"""Runs in one claim, so that those of the first begin while the database works on the next. Of 200 coroutines that were
+given 200 runs of ten steps: 1.06 times as many steps a second as with one claim for all, 1.05 times as many as with 50
+at once."""
 SHORTEST_PACE, LONGEST_PACE = 0.001, 0.01
 """Seconds from one claim to the next at least, where there is no backlog. One producer and two workers did 980 runs a
 second with the shortest pace, 1,430 with the longest; runs that come one at a time do not wait for the longest."""
@@ -171,7 +175,7 @@ class Claimer:
             self._pass_on()
         if self._limit >= GATHERED and 0 < free < self._limit // 2:
             free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 2)
-        return free
+        return min(free, AT_ONCE)
 
     def _pass_on(self) -> None:
         """Full for as long as a poll: what we alone have heard of, and would claim now, is for whoever is idle."""

@@ -329,6 +329,19 @@ def test_a_backlog_is_claimed_without_a_pause(db: PrivateDatabase, monkeypatch: 
     assert waits == []
 
 
+def test_many_slots_are_filled_claim_by_claim_without_a_pause(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 4)
+    runs = [make_run() for _ in range(10)]
+    parts, waits = Parts(db, 20, *runs), []
+    monkeypatch.setattr(parts.claimer._stop, "wait", waits.append)
+    parts.claimer._next_look = inf
+    assert [parts.claimer.tick() for _ in range(3)] == [4, 4, 2]
+    assert parts.ids == [run.pk for run in runs]
+    assert waits == []
+
+
 def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = Parts(db, 8)
     monkeypatch.setattr(parts.queue, "gives_hints", False, raising=False)
