@@ -27,6 +27,8 @@ from .sql import commits
 
 AT_ONCE = ("entries", "payloads", "logged", "leaving")
 """The record sets that one statement can write."""
+IDS = "ids"
+"""The parameter that names the runs of a batch of several."""
 HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
 
@@ -96,6 +98,8 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
         given[name], values = as_parameters(name, row)
         parameters |= values
     parameters |= {name: written(batch, name) for name, shape in given.items() if shape is None}
+    if given["claims"] is None:
+        parameters[IDS] = f"{{{','.join(batch.keys)}}}"
     may_undo = any(row["undoes"] for row in batch.leaving)
     rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now, may_undo), **parameters)
     if batch.logged:
@@ -111,7 +115,8 @@ def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str, 
     dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
     names = [name for name, _ in given]
-    return in_one_line(commits.write_at_once(Lone(shapes) if shapes else d, names, may_undo=may_undo))
+    ids = "" if "claims" in shapes else IDS
+    return in_one_line(commits.write_at_once(Lone(shapes) if shapes else d, names, may_undo=may_undo, ids=ids))
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:

@@ -11,8 +11,8 @@ FENCES = [
     Mutant(
         "fence-of-one-statement",
         "store/sql/commits.py",
-        "WITH held AS MATERIALIZED ({fence(d)}){written}",
-        "WITH held AS MATERIALIZED ({fence(d)" + TOKEN + "}){written}",
+        "WITH held AS MATERIALIZED ({fence(d, ids)}){written}",
+        "WITH held AS MATERIALIZED ({fence(d, ids)" + TOKEN + "}){written}",
         "A batch that is one statement lets everybody write whose run is there, whatever his token.",
         (
             "tests/store/test_fence.py::test_a_stale_token_writes_nothing_and_the_rest_of_the_batch_is_written",
@@ -44,8 +44,8 @@ FENCES = [
     Mutant(
         "fence-on-its-snapshot",
         "store/sql/commits.py",
-        """FROM {ours(d)} ORDER BY r.id {d.lock_runs}\"""",
-        """FROM {ours(d)} ORDER BY r.id\"""",
+        """FROM {ours(d, ids)} ORDER BY r.id {d.lock_runs}\"""",
+        """FROM {ours(d, ids)} ORDER BY r.id\"""",
         "The fence compares tokens as they were before somebody took the lease away, or cancelled.",
         (
             f"{STORE}test_a_reap_just_before_the_fence_wins",

@@ -188,7 +188,7 @@ def test_who_is_alone_sends_parameters_and_who_is_not_sends_json(
     assert "json_to_recordset" not in lone
     assert {"c_id", "c_token", "e_path", "p_data", "l_status"} <= lone_parameters
     assert "json_to_recordset" in json
-    assert json_parameters == {"claims", "entries", "payloads", "leaving"}
+    assert json_parameters == {"claims", "ids", "entries", "payloads", "leaving"}
 
 
 def test_several_rows_of_one_run_are_json_beside_its_parameters(

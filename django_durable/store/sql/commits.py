@@ -66,12 +66,13 @@ CONSUMED = {"run_id": "uuid", "event_id": "bigint", "path": "text"}
 ANSWER = {"run_id": "uuid", "path": "text", "response": "text"}
 
 
-def fence(d: Dialect) -> str:
-    """Lock the runs that are still ours, in primary key order, without waiting for a row that somebody holds."""
+def fence(d: Dialect, ids: str = "") -> str:
+    """Lock the runs that are still ours, in primary key order, without waiting for a row that somebody holds. ``ids``:
+    as for ``ours``."""
     return f"""
         SELECT r.id, r.lease_token AS token, r.cancel_requested_at IS NOT NULL AS cancelling,
             {IS_PAUSING} AS pausing
-        FROM {ours(d)} ORDER BY r.id {d.lock_runs}"""
+        FROM {ours(d, ids)} ORDER BY r.id {d.lock_runs}"""
 
 
 def insert_entries(d: Dialect) -> str:
@@ -144,33 +145,37 @@ def load_notes(d: Dialect) -> str:
     return f"SELECT run_id, data FROM django_durable_payload WHERE kind = 'notes' AND run_id {d.among_ids('ids')}"
 
 
-def leave(d: Dialect, *, may_undo: bool = True) -> str:
+def leave(d: Dialect, *, may_undo: bool = True, more: str = "") -> str:
     """Running → over, blocked, paused or queued. A cancellation that was acknowledged first wins over the outcome; but
     where the code does not fit what is to be undone, the run waits for code that does.
 
-    ``may_undo``: whether there are rows with something to undo.
+    ``may_undo``: whether there are rows with something to undo. ``more``: what of the fence is to be returned besides.
     """
     cannot_undo = "o.status = 'blocked' AND r.phase = 'compensating'"
     cancels = f"r.cancel_requested_at IS NOT NULL AND o.status <> 'queued' AND NOT ({cannot_undo})"
-    owes = f"coalesce(o.undoes, {FALSE})" if may_undo else FALSE
-    undoes = f"({cancels} AND {owes})" if may_undo else FALSE
-    over = f"NOT {undoes} AND ({cancels} OR o.status IN {TERMINAL})"
+    over, is_queued = f"({cancels} OR o.status IN {TERMINAL})", "o.status = 'queued'"
+    cancelled, phase = "'cancelled'", "coalesce(o.phase, r.phase)"
+    if may_undo:
+        owes = f"coalesce(o.undoes, {FALSE})"
+        undoes = f"({cancels} AND {owes})"
+        over, is_queued = f"NOT {undoes} AND {over}", f"{undoes} OR {is_queued}"
+        cancelled = f"CASE WHEN {owes} THEN 'queued' ELSE 'cancelled' END"
+        phase = f"CASE WHEN {undoes} THEN 'compensating' ELSE {phase} END"
     # Handed back as it is: that clears nobody. What was journaled with it has (``clear_suspicion``).
     stays = "o.status = 'queued' AND o.phase IS NULL"
     return f"""
         UPDATE django_durable_run AS r
-        SET status = CASE WHEN {cancels} THEN CASE WHEN {owes} THEN 'queued' ELSE 'cancelled' END
+        SET status = CASE WHEN {cancels} THEN {cancelled}
                 WHEN o.status = 'queued' THEN {QUEUED_OR_PAUSED} ELSE o.status END,
             finished_at = CASE WHEN {over} THEN {d.now} END,
-            queued_at = CASE WHEN {undoes} OR o.status = 'queued' THEN {d.now} ELSE r.queued_at END,
-            phase = CASE WHEN {undoes} THEN 'compensating' ELSE coalesce(o.phase, r.phase) END,
+            queued_at = CASE WHEN {is_queued} THEN {d.now} ELSE r.queued_at END, phase = {phase},
             fingerprint = coalesce(o.fingerprint, ''),
             block_reason = CASE WHEN {cancels} THEN '' ELSE coalesce(o.block_reason, '') END,
             suspect = r.suspect AND {stays}, crashes = CASE WHEN {stays} THEN r.crashes ELSE 0 END,
             lease_token = NULL, leased_by = NULL, lease_expires_at = NULL
         FROM {d.recordset("leaving", "o", LEAVING)} JOIN held h ON h.id = o.run_id
         WHERE r.id = o.run_id
-        RETURNING {d.updated}.id, {d.updated}.status, parent_id, queue, priority, parent_path"""
+        RETURNING {more}{d.updated}.id, {d.updated}.status, parent_id, queue, priority, parent_path"""
 
 
 def insert_children(d: Dialect) -> str:
@@ -250,29 +255,42 @@ def clear_suspicion(d: Dialect) -> str:
         WHERE r.id = h.id AND r.suspect"""
 
 
-def write_at_once(d: Dialect, given: Collection[str], *, may_undo: bool = True) -> str:
+def write_at_once(d: Dialect, given: Collection[str], *, may_undo: bool = True, ids: str = "") -> str:
     """Fence, journal, payloads, log and outcomes in one statement, for databases whose CTEs can write. Each row ends
     with the number of the run's last line of the log, where there are ``logged``.
 
     ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
     ``may_undo``: as for ``leave``, which few have, and without it the statement is short enough for psycopg.
+    ``ids``: as for ``ours``, where there are several runs.
     The parts see one snapshot and none of each other's rows; no row is written by two of them.
     """
     parts: dict[str, Callable[[Dialect], str]] = {
         "entries": insert_entries,
         "payloads": upsert_payloads,
         "logged": insert_log,
-        "leaving": partial(leave, may_undo=may_undo),
+        "leaving": partial(leave, may_undo=may_undo, more="h.cancelling, h.pausing, " if ids else ""),
     }
     written = "".join(f", {name} AS ({part(d)})" for name, part in parts.items() if name in given)
-    left, joined = "", ""
-    if "leaving" in given:
-        left = ", o.status, o.parent_id, o.queue, o.priority, o.parent_path"
-        joined = "LEFT JOIN leaving o ON o.id = held.id"
-    last = ", (SELECT max(l.number) FROM logged l WHERE l.run_id = held.id)" if "logged" in given else ""
+    found = f"{d.as_key('h.id')}, h.cancelling, h.pausing"
+    last = ", (SELECT max(l.number) FROM logged l WHERE l.run_id = h.id)" if "logged" in given else ""
+    if "leaving" not in given:
+        told = f"SELECT {found}{last} FROM held h"
+    elif not ids:
+        told = f"SELECT {found}, {_left('o')}{last} FROM held h LEFT JOIN leaving o ON o.id = h.id"
+    else:
+        # Not joined: PostgreSQL expects one row of each, and would compare each with each.
+        told = f"""
+            SELECT {found}, {_left("h")}{last} FROM leaving h
+            UNION ALL SELECT {found}, NULL, NULL, NULL, NULL, NULL{last} FROM held h
+            WHERE h.id NOT IN (SELECT o.id FROM leaving o)"""
     return f"""
-        WITH held AS MATERIALIZED ({fence(d)}){written}
-        SELECT {d.as_key("held.id")}, held.cancelling, held.pausing{left}{last} FROM held {joined}"""
+        WITH held AS MATERIALIZED ({fence(d, ids)}){written}
+        {told}"""
+
+
+def _left(alias: str) -> str:
+    """What is told of a run that has left us."""
+    return ", ".join(f"{alias}.{column}" for column in ("status", "parent_id", "queue", "priority", "parent_path"))
 
 
 def with_held(d: Dialect, statement: str) -> str:
