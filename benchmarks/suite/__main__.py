@@ -31,16 +31,18 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
-AGAIN = {OWN: ("sync", "sync-threads", "async"), FLOOR: ("django",)}
-"""Which variants are measured again at the end of each scenario: those with which all the others are compared."""
-NEAREST = {
-    "S1": {"dbos": ("sync",)},
-    "S2": {"dbos": ("sync",), "dramatiq": ("best",)},
-    "S3": {"dbos": ("sync",)},
-    "S6": {"dbos": ("sync-direct",)},
+DRAINS = ("sync", "sync-threads", "async")
+AGAIN = {
+    "S0": {FLOOR: ("django",)},
+    "S1": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync",)},
+    "S2": {OWN: DRAINS, "dbos": ("sync",), "dramatiq": ("best",)},
+    "S3": {OWN: DRAINS, "dbos": ("sync",)},
+    "S4": {OWN: ("sync",)},
+    "S6": {OWN: ("sync",), "dbos": ("sync-direct",)},
+    "S9": {OWN: ("sync",), "dbos": ("sync",)},
 }
-"""Likewise of others, in the scenarios where they come nearest to a goal: both sides of such a ratio are to be of the
-same minutes."""
+"""Which variants of whom are measured again at the end of a scenario: ours that goals are held against, what all are
+compared with, and those of others that come nearest to a goal."""
 OF_FLOOR, WITH_FLOOR = "S0", ("S0", "S1")
 """What ``FLOOR`` is measured in alone, and in all."""
 
@@ -87,17 +89,13 @@ def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
 def visits(scenario: str, taking_part: Sequence[Participant]) -> list[tuple[Participant, str]]:
     """Who is measured after whom in a scenario, and what it is called when somebody comes again.
 
-    Those with which all the others are compared begin and end it, and at the end those come once more who are nearest
-    to a goal. They are soon done with it, and a machine that others use was seen to be a third slower for a minute.
+    Those with which all the others are compared begin and end it, and who is nearest to a goal comes once more with
+    them: a machine that others use was seen to be a third slower for a minute, and both sides of a ratio are to be of
+    the same minutes.
     """
     is_compared = len({participant.is_own for participant in taking_part}) > 1
-    again = [one for one in taking_part if is_compared and one.name in _again(scenario)]
+    again = [one for one in taking_part if is_compared and one.name in AGAIN.get(scenario, ())]
     return [*((one, "") for one in taking_part), *((one, " again") for one in again)]
-
-
-def _again(scenario: str) -> dict[str, tuple[str, ...]]:
-    """By system the variants that are measured again."""
-    return AGAIN | NEAREST.get(scenario, {})
 
 
 def read_options() -> argparse.Namespace:
@@ -173,7 +171,7 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
     if participant.name != FLOOR and scenario == OF_FLOOR:
         return ()
     found = told[NAMED.get(scenario, "variants")]
-    return [variant for variant in found if variant in _again(scenario)[participant.name]] if visit else found
+    return [variant for variant in found if variant in AGAIN[scenario][participant.name]] if visit else found
 
 
 def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:

@@ -7,9 +7,12 @@ import threading
 from typing import Any
 
 import psycopg
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
 
 USUAL: Any = base.Cursor
+WRAPPER: Any = BaseDatabaseWrapper
+CURSOR, PRIVATE_CURSOR = WRAPPER.cursor, WRAPPER._cursor
 MOST_KEPT = 8
 """How many statements a connection has prepared at most: starts differ in what is asked of a run."""
 
@@ -22,7 +25,7 @@ class PreparingCursor(psycopg.Cursor[Any]):
 
 
 class _Kept(threading.local):
-    """The last cursor that this thread was given, and what it belongs to. It goes with its thread, as Django's
+    """The last cursor that was kept for this thread, and what it belongs to. It goes with its thread, as Django's
     connections do."""
 
     connection: Any = None
@@ -37,22 +40,21 @@ def preparing_cursor(connection: Any) -> Any:
     """What ``connection.cursor()`` gives, of which each statement is executed as a prepared one.
 
     What Django does around a statement stays as it is: wrappers, the checks of threads and transactions. Left alone
-    are cursors that are not Django's usual ones, since somebody has chosen them; where queries are logged, which shows
+    are a cursor that is not Django's usual one, since somebody has chosen it; where queries are logged, which shows
     them with their values; and the first of a connection: many live for one request that starts one run.
     """
-    driver = _driver_of(connection)
-    if not _is_usual(connection, driver):
-        return connection.cursor()
+    cursor = connection.cursor()
+    if type(cursor.cursor) is not USUAL or connection.queries_logged:
+        return cursor
+    driver = cursor.cursor.connection
     if driver.prepare_threshold is None:
         # So psycopg prepares nothing by itself, but hears what makes it forget: a DISCARD ALL, a rollback. To count
         # how often each statement comes it keeps as many texts as statements.
         driver.prepare_threshold, driver.prepared_max = sys.maxsize, MOST_KEPT
-        return connection.cursor()
-    driver.cursor_factory = PreparingCursor
-    try:
-        return connection.cursor()
-    finally:
-        driver.cursor_factory = USUAL
+    else:
+        cursor.cursor.close()
+        cursor.cursor = PreparingCursor(driver)
+    return cursor
 
 
 def kept_cursor(connection: Any) -> Any:
@@ -60,8 +62,13 @@ def kept_cursor(connection: Any) -> Any:
 
     To make one, and to learn anew how each type is written, took a fifteenth of a start.
     """
-    driver = _driver_of(connection)
-    if _kept.driver is driver and _kept.connection is connection and _is_usual(connection, driver):
+    if not _makes_usual_cursors(connection):
+        return preparing_cursor(connection)
+    # As ``connection.cursor()`` does it.
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    driver = connection.connection
+    if _kept.driver is driver and _kept.connection is connection and not connection.queries_logged:
         connection.validate_thread_sharing()
         return _kept.cursor
     cursor = preparing_cursor(connection)
@@ -70,12 +77,8 @@ def kept_cursor(connection: Any) -> Any:
     return cursor
 
 
-def _driver_of(connection: Any) -> Any:
-    """The driver's connection, checked as ``connection.cursor()`` does it first."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    return connection.connection
-
-
-def _is_usual(connection: Any, driver: Any) -> bool:
-    return driver.cursor_factory is USUAL and not connection.queries_logged
+def _makes_usual_cursors(connection: Any) -> bool:
+    """Whether nothing happens with each new cursor but what Django does: a backend that chooses the tenant's schema
+    does it there, tests that forbid queries do, and who traces them may."""
+    kind = type(connection)
+    return kind.cursor is CURSOR and kind._cursor is PRIVATE_CURSOR and "cursor" not in vars(connection)

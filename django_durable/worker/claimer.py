@@ -58,7 +58,8 @@ UNLIMITED_SECONDS = 60.0
 STOP_SECONDS = 10.0
 """How long a process that drains waits for a claim that is under way before it looks after the runs that it has."""
 SWEPT_PART = 8
-"""One in so many free slots goes to the oldest runs when a sweep is due and the lists are long."""
+"""One in so many of the slots that a claim may fill goes to the oldest runs when a sweep is due and the lists are
+long."""
 
 
 class Claimer:
@@ -173,8 +174,9 @@ class Claimer:
         free = self._slots.wait_for_room(durable_settings().POLL_SECONDS)
         if free <= 0:
             self._pass_on()
-        if self._limit >= GATHERED and 0 < free < self._limit // 2:
-            free = self._slots.wait_for_room(GATHER_SECONDS, self._limit // 2)
+        enough = min(self._limit // 2, AT_ONCE)
+        if self._limit >= GATHERED and 0 < free < enough:
+            free = self._slots.wait_for_room(GATHER_SECONDS, enough)
         return min(free, AT_ONCE)
 
     def _pass_on(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -189,6 +190,32 @@ def test_who_is_alone_sends_parameters_and_who_is_not_sends_json(
     assert {"c_id", "c_token", "e_path", "p_data", "l_status"} <= lone_parameters
     assert "json_to_recordset" in json
     assert json_parameters == {"claims", "ids", "entries", "payloads", "leaving"}
+
+
+@pytest.mark.parametrize("logs", [False, True], ids=["silent", "logged"])
+def test_a_batch_tells_each_what_became_of_it(db: PrivateDatabase, logs: bool) -> None:
+    """Of those that leave and of those that stay, whoever was asked for what."""
+    claims = claim(Database(), *(make_run() for _ in range(6)))
+    over, cancelled, stays, stops, rests, lost = (one.lease for one in claims)
+    Run.objects.filter(pk__in=[cancelled.run_id, stops.run_id]).update(cancel_requested_at=MOMENT)
+    Run.objects.filter(pk=rests.run_id).update(pause_requested_at=MOMENT)
+    step, end = Write(entries(step_entry())), Write(entries(step_entry()), outcome=Completed("1"))
+    writes = [(over, end), (cancelled, end), (stays, step), (stops, step), (rests, step), (stale(lost), end)]
+    if logs:
+        writes = [(lease, replace(write, log=said("here"))) for lease, write in writes]
+    found = write_batch(db, writes)
+    told = {run_id: (one.is_held, one.status, one.cancelling, one.pausing) for run_id, one in found.items()}
+    assert told == {
+        over.run_id: (True, "succeeded", False, False),
+        cancelled.run_id: (True, "cancelled", True, False),
+        stays.run_id: (True, None, False, False),
+        stops.run_id: (True, None, True, False),
+        rests.run_id: (True, None, False, True),
+        lost.run_id: (False, None, False, False),
+    }
+    assert found[lost.run_id].is_lost
+    assert JournalEntry.objects.count() == 5
+    assert LogLine.objects.count() == (5 if logs else 0)
 
 
 def test_several_rows_of_one_run_are_json_beside_its_parameters(

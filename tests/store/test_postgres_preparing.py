@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.utils import DatabaseError
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -126,6 +126,12 @@ def change_the_table() -> None:
     execute("ALTER TABLE django_durable_run DROP COLUMN passing")()
 
 
+def widen_what_looks_read() -> None:
+    for length in (12, 10):
+        execute(f"ALTER TABLE django_durable_run ALTER COLUMN status TYPE varchar({length})")()
+        assert ending_of(Database(), start().pk) == ("queued", None)
+
+
 def reconnect() -> None:
     before = session()
     connection.close()
@@ -139,6 +145,7 @@ BETWEEN = [
     execute("DISCARD ALL"),
     execute("DEALLOCATE ALL"),
     change_the_table,
+    widen_what_looks_read,
     reconnect,
 ]
 
@@ -146,17 +153,20 @@ BETWEEN = [
 @pytest.mark.parametrize("happens", BETWEEN, ids=lambda call: call.__name__.replace(" ", "-"))
 @pytest.mark.parametrize("is_atomic", [False, True], ids=["alone", "atomic"])
 def test_starts_go_on_after(happens: Callable[[], None], is_atomic: bool) -> None:
+    def start_and_look() -> None:
+        assert ending_of(Database(), start().pk) == ("queued", None)
+
     for _ in range(3):
-        start()
-    assert prepared() == 1
+        start_and_look()
+    assert prepared() == 2
     happens()
     for _ in range(3):
         if is_atomic:
             with transaction.atomic():
-                start()
+                start_and_look()
         else:
-            start()
-    assert prepared() == 1
+            start_and_look()
+    assert prepared() == 2
 
 
 def test_discarded_within_a_transaction_that_goes_on() -> None:
@@ -257,6 +267,39 @@ def test_who_waits_for_a_run_asks_by_a_prepared_statement() -> None:
     assert ending_of(Database(), uuid7()) is None
     with override_settings(DURABLE={"QUEUE": "database"}):
         assert ending_of(Database(), run.id) == found[-1]
+
+
+def test_what_a_backend_does_for_each_cursor_it_does_for_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that sets the schema of a tenant."""
+    made: list[Any] = []
+    kind = type(connections[DEFAULT_DB_ALIAS])
+    usual = kind._cursor
+
+    def cursor(self: Any, name: str | None = None) -> Any:
+        made.append(self)
+        return usual(self, name)
+
+    for _ in range(3):
+        start()
+    monkeypatch.setattr(kind, "_cursor", cursor)
+    for _ in range(3):
+        made.clear()
+        start_runs(Database(), [new_run()])
+        assert len(made) == 1
+    assert prepared() == 1
+
+
+def test_who_forbids_queries_on_a_connection_forbids_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Django's SimpleTestCase does."""
+    for _ in range(3):
+        start()
+
+    def refuse() -> Any:
+        raise AssertionError("forbidden")
+
+    monkeypatch.setattr(connection, "cursor", refuse, raising=False)
+    with pytest.raises(AssertionError, match="forbidden"):
+        start_runs(Database(), [new_run()])
 
 
 def test_no_event_loop_may_use_it() -> None:

@@ -406,6 +406,25 @@ def test_who_has_many_slots_and_few_free_waits_for_half_of_them(
     assert asked == waited_for
 
 
+def test_who_has_more_slots_than_a_claim_fills_waits_for_no_more_than_that(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 4)
+    parts = Parts(db, 20, *(make_run() for _ in range(14)))
+    parts.claimer._next_look = inf
+    asked: list[int] = []
+    wait = parts.slots.wait_for_room
+
+    def wait_for_room(timeout: float, at_least: int = 1) -> int:
+        asked.append(at_least)
+        return wait(timeout, at_least)
+
+    monkeypatch.setattr(parts.slots, "wait_for_room", wait_for_room)
+    # Six are free before the last of these claims.
+    assert [parts.claimer.tick() for _ in range(4)] == [4, 4, 4, 2]
+    assert asked == [1] * 4
+
+
 def test_ids_that_others_of_their_line_come_before_are_tried_once_more(
     db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

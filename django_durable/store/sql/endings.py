@@ -13,7 +13,8 @@ TERMINAL = "({})".format(", ".join(f"'{status}'" for status in Status if status 
 
 def ending() -> str:
     """The status of a run, and what it has returned."""
+    # As a text: a statement stays prepared, and PostgreSQL refuses one whose columns have another type now.
     return """
-        SELECT r.status, CASE WHEN r.status = 'succeeded' THEN (
+        SELECT CAST(r.status AS text), CASE WHEN r.status = 'succeeded' THEN (
             SELECT p.data FROM django_durable_payload p WHERE p.run_id = r.id AND p.kind = 'output') END
         FROM django_durable_run r WHERE r.id = %(id)s"""
