@@ -59,9 +59,9 @@ def without_comparison() -> Iterator[None]:
     """The one line that a fence is, and nothing else: what is written is signed as ever."""
     ours = leases.ours
 
-    def anybodys(d: Any) -> str:
-        assert ours(d).count(FENCED) == 1, "the fence is not where it was"
-        return ours(d).replace(FENCED, "1 = 1")
+    def anybodys(d: Any, ids: str = "") -> str:
+        assert ours(d, ids).count(FENCED) == 1, "the fence is not where it was"
+        return ours(d, ids).replace(FENCED, "1 = 1")
 
     leases.ours = commits.ours = anybodys  # type: ignore[attr-defined]
     committing._at_once.cache_clear()

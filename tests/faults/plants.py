@@ -38,14 +38,14 @@ def open_the_fence() -> None:
 
     ours, fence = leases.ours, commits.fence
 
-    def anybodys(d: Any) -> str:
-        statement = ours(d)
+    def anybodys(d: Any, ids: str = "") -> str:
+        statement = ours(d, ids)
         assert "r.lease_token = i.token AND" in statement
         return statement.replace("r.lease_token = i.token AND", "")
 
     commits.ours = anybodys  # type: ignore[attr-defined]
     leases.ours = anybodys
-    commits.fence = lambda d: fence(d).replace("r.lease_token AS token", "i.token AS token")
+    commits.fence = lambda d, ids="": fence(d, ids).replace("r.lease_token AS token", "i.token AS token")
 
 
 def lose_hints() -> None:

@@ -15,12 +15,12 @@ CURRENT, GIVEN = "r.lease_token AS token", "i.token AS token"
 _ours, _fence = leases.ours, commits.fence
 
 
-def _anybodys(d: Dialect) -> str:
-    return _ours(d).replace(FENCED, "1 = 1")
+def _anybodys(d: Dialect, ids: str = "") -> str:
+    return _ours(d, ids).replace(FENCED, "1 = 1")
 
 
-def _signed_by_the_writer(d: Dialect) -> str:
-    return _fence(d).replace(CURRENT, GIVEN)
+def _signed_by_the_writer(d: Dialect, ids: str = "") -> str:
+    return _fence(d, ids).replace(CURRENT, GIVEN)
 
 
 def drop_the_fence() -> None:
