@@ -105,8 +105,7 @@ class RedisQueue:
     def _push(self, commands: list[Command]) -> None:
         # After a failure the reply is waited for: that Redis takes bytes does not say that it is back.
         replies = self._sender().send(commands, is_awaited="push" in self._failing)
-        # Most pushes hear of none.
-        for key in {key for (_, key, *_), length in replies if length > LIST_LIMIT} if replies else ():
+        for key in {key for (_, key, *_), length in replies if length > LIST_LIMIT}:
             self._client(PUSH_SECONDS).ltrim(key, 0, LIST_LIMIT - 1)
 
     def pop(self, queues: Sequence[str], limit: int, timeout: float) -> list[UUID]:

@@ -99,7 +99,7 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
         parameters |= values
     parameters |= {name: written(batch, name) for name, shape in given.items() if shape is None}
     if given["claims"] is None:
-        parameters[IDS] = f"{{{','.join(batch.keys)}}}"
+        parameters[IDS] = db.dialect.ids(lease.run_id for lease in batch.claims)
     may_undo = any(row["undoes"] for row in batch.leaving)
     rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now, may_undo), **parameters)
     if batch.logged:

@@ -420,7 +420,7 @@ def test_who_has_more_slots_than_a_claim_fills_waits_for_no_more_than_that(
         return wait(timeout, at_least)
 
     monkeypatch.setattr(parts.slots, "wait_for_room", wait_for_room)
-    # Six are free before the last of these claims.
+    # Eight are free before the last of these claims: fewer than half of all.
     assert [parts.claimer.tick() for _ in range(4)] == [4, 4, 4, 2]
     assert asked == [1] * 4
 
