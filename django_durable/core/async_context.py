@@ -96,7 +96,7 @@ class AsyncContext(Facts):
         return self._unawaited.add(call)
 
     async def _step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], key: object, *options: Any) -> Any:
-        path = self._path(name, key)
+        path = self._flow.claim(name, key)
         return await self._drive(step(self._flow, path, fn, args, step_options(*options)))
 
     @overload

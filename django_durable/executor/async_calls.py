@@ -33,6 +33,8 @@ class Calls:
         """Whether the latest call was cancelled while it was under way."""
         self._interruption = interruption
         self._around = around
+        self._holder: Calls | None = None if around is None else around._holder or around
+        """The calls of the line that has the task, with all that it runs in there; None: this line has it."""
         self._thread = threading.get_ident()
         # Weakly: a task keeps its context, and that the flow, which would keep all of them until garbage is collected.
         self._main: _Task | None = None
@@ -47,11 +49,6 @@ class Calls:
         self._finishing: Calls | None = None
         """Of the line that has the task: whose work is under way that an interruption waits for."""
         flow.before_call = self._refuse
-
-    @property
-    def _own(self) -> Calls:
-        """The calls of the line that has the task, with all that it runs in there."""
-        return self if self._around is None else self._around._own
 
     def enter(self) -> None:
         """The line's code runs in the present task."""
@@ -79,17 +76,18 @@ class Calls:
 
     def begin_to_finish(self) -> Calls | None:
         """``finishing`` without a context manager, which every step would make; what to end it with."""
-        own = self._own
+        own = self._holder or self
         outer, own._finishing = own._finishing, self
         return outer
 
     def end_to_finish(self, outer: Calls | None) -> None:
-        self._own._finishing = outer
+        own = self._holder or self
+        own._finishing = outer
 
     @property
     def are_hurried(self) -> bool:
         """Whether what is under way is not to be waited for longer than it takes to cancel it."""
-        return self.are_interrupted or self._own._is_hurried
+        return self.are_interrupted or (self._holder or self)._is_hurried
 
     @property
     def are_interrupted(self) -> bool:

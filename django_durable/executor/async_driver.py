@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ..core.async_context import AsyncContext
 from ..core.flow.effects import (
@@ -117,18 +117,10 @@ class AsyncDriver:
             absorb(self._flow, branch)
 
     async def __call__(self, decisions: Decisions[Any]) -> Any:
-        calls = self._calls
+        # In one coroutine: to make others, and to go on through them, takes a tenth of a step.
+        calls, flow, commit = self._calls, self._flow, self._commit
+        answer: Any = None
         calls.begin()
-        try:
-            return await self._execute(decisions)
-        except asyncio.CancelledError:
-            calls.is_cut_short = True
-            raise
-        finally:
-            calls.end(self._flow)
-
-    async def _execute(self, decisions: Decisions[Any]) -> Any:
-        calls, answer = self._calls, cast("Answer", None)
         try:
             while True:
                 effect = decisions.send(answer)
@@ -139,13 +131,21 @@ class AsyncDriver:
                     finally:
                         calls.end_to_finish(outer)
                 elif isinstance(effect, Persist):
-                    if not (effect is LAST and self.tails is not None and self.tails.may_wait(self._flow, 3)):
-                        await self.persist()
                     answer = None
+                    if calls.is_left or (effect is LAST and self.tails is not None and self.tails.may_wait(flow, 2)):
+                        # What a call that was left under way has done goes with the outcome, too.
+                        continue
+                    if write := flow.take_pending():
+                        heed(flow, await commit.awrite(flow.lease, write))
                 else:
                     answer = await self._act(effect)
         except StopIteration as stop:
             return stop.value
+        except asyncio.CancelledError:
+            calls.is_cut_short = True
+            raise
+        finally:
+            calls.end(flow)
 
     async def _act(self, effect: Effect) -> Answer:
         match effect:
@@ -171,12 +171,6 @@ class AsyncDriver:
             # As with branches: the call that has entered it ends here too.
             absorb(self._flow, part)
             raise
-
-    async def persist(self) -> None:
-        """Make what is pending durable; unwinds where the lease is lost."""
-        # What a call that was left under way has done goes with the outcome.
-        if not self._calls.is_left and (write := self._flow.take_pending()):
-            heed(self._flow, await self._commit.awrite(self._flow.lease, write))
 
     async def enter(self, body: Callable[[Any], Any]) -> Performed:
         """Run the code of a part, which is this line, in the present task."""

@@ -50,7 +50,10 @@ class AsyncSteps:
         began = time.perf_counter()
         token = enter_step(step_of(self._flow, perform))
         try:
-            value = await self._call(perform)
+            if perform.timeout is None and is_coroutine_function(perform.fn):
+                value = await perform.fn(*perform.args)
+            else:
+                value = await self._call(perform)
         except Unwind:
             raise
         except BaseException as error:
@@ -65,8 +68,7 @@ class AsyncSteps:
 
     async def _call(self, perform: Perform) -> Any:
         if is_coroutine_function(perform.fn):
-            call = perform.fn(*perform.args)
-            return await (call if perform.timeout is None else in_time(call, perform))
+            return await in_time(perform.fn(*perform.args), perform)
         # A plain function may block or use the ORM: it runs in the run's own thread, not on the loop.
         value, error = await self._in_thread(_call_plain, perform)
         if error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from ..core.flow.flow import Flow
@@ -21,7 +22,7 @@ class Commit(Protocol):
 
     def write(self, lease: Lease, write: Write) -> Receipt: ...
 
-    async def awrite(self, lease: Lease, write: Write) -> Receipt:
+    def awrite(self, lease: Lease, write: Write) -> Awaitable[Receipt]:
         """Likewise when cancelled meanwhile: the write is not abandoned, and CancelledError is raised after it."""
 
     def noted(self, lease: Lease, write: Write, receipt: Receipt) -> None:

@@ -24,7 +24,8 @@ class Interruption:
 
     @property
     def has_come(self) -> bool:
-        return self._is_by_stranger or is_cancelled(self._waiting)
+        # As ``is_cancelled`` says, which every ``ctx`` call would call.
+        return self._is_by_stranger or (self._waiting is not None and self._waiting.cancelling() > 0)
 
     def come(self) -> None:
         self._is_by_stranger = True

@@ -71,8 +71,10 @@ class Batch:
             self._add_children(run_id, write.children)
         if write.forgotten:
             self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
-        if write.consumed or write.answers:
-            self._add_events(run_id, write)
+        if write.consumed:
+            self.consumed += [{"run_id": run_id, "event_id": id_, "path": path} for id_, path in write.consumed.items()]
+        if write.answers:
+            self.answers += [{"run_id": run_id, "path": path, "response": text} for path, text in write.answers.items()]
         if write.progress is not None:
             self._add_payload(run_id, PayloadKind.PROGRESS, write.progress)
         if write.notes:
@@ -82,12 +84,6 @@ class Batch:
         if write.unwanted:
             self._add_payload(run_id, PayloadKind.UNWANTED, "\n".join(write.unwanted))
         self._add_outcome(run_id, write.outcome)
-
-    def _add_events(self, run_id: Any, write: Write) -> None:
-        for event_id, path in write.consumed.items():
-            self.consumed.append({"run_id": run_id, "event_id": event_id, "path": path})
-        for path, response in write.answers.items():
-            self.answers.append({"run_id": run_id, "path": path, "response": response})
 
     def _add_children(self, run_id: Any, children: Sequence[NewRun]) -> None:
         for child in children:

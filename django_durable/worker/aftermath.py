@@ -64,11 +64,13 @@ class Aftermath:
 
     def committed(self, lease: Lease, write: Write, receipt: Receipt) -> None:
         """Take note of a write that has become durable."""
-        self._notify(receipt)
+        if receipt.ready or receipt.status is not None:
+            self._notify(receipt)
         if write.unwanted and not receipt.is_lost:
             self._notifier.cancel(lease.run_id, write.unwanted)
         if (claim := self._slots.claim_of(lease)) is not None:
-            self._release(claim, receipt)
+            if receipt.status is not None:
+                self._release(claim)
             self._announce(claim, write, receipt)
 
     def in_doubt(self, lease: Lease, write: Write) -> None:
@@ -79,7 +81,8 @@ class Aftermath:
     def _look_at(self, claim: Claim, write: Write) -> None:
         receipt = find_receipt(claim, write)
         self._notify(receipt)
-        self._release(claim, receipt)
+        if receipt.status is not None:
+            self._release(claim)
         if receipt.is_held:
             self._announce(claim, write, receipt)
 
@@ -89,8 +92,8 @@ class Aftermath:
         if receipt.parent_id is not None and receipt.status in TERMINAL:
             self._notifier.wake_parent(receipt.parent_id, receipt.parent_path)
 
-    def _release(self, claim: Claim, receipt: Receipt) -> None:
-        if claim.limit_key is not None and receipt.status is not None:
+    def _release(self, claim: Claim) -> None:
+        if claim.limit_key is not None:
             self._notifier.release(claim.limit_key)
 
     def _announce(self, claim: Claim, write: Write, receipt: Receipt) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from math import inf
 
 from django.db.utils import Error
@@ -80,12 +80,12 @@ class Committer:
             is_answered = own.is_done or self._lead(own)
         return own.answer()
 
-    async def awrite(self, lease: Lease, write: Write) -> Receipt:
+    def awrite(self, lease: Lease, write: Write) -> Awaitable[Receipt]:
         """The same for coroutines, answered on their own loop."""
         own = Submission(lease, write, asyncio.get_running_loop())
         self._hand_over(own)
         assert own.future is not None  # noqa: S101  (made with a loop)
-        return await own.future
+        return own.future
 
     def send(self, lease: Lease, write: Write, then: Then, *, may_lead: bool) -> None:
         """Make ``write`` durable, and call ``then``. Returns before that, unless the caller ``may_lead`` and nobody is

@@ -35,7 +35,10 @@ def wants_logging(write: Write, receipt: Receipt) -> bool:
     """Whether a commit holds an event that somebody may want to read of."""
     if receipt.status is not None:
         return logger.isEnabledFor(OF_STATUS.get(receipt.status, logging.WARNING))
-    return any(entry.status in OF_STEP for entry in write.entries.values())
+    for entry in write.entries.values():  # noqa: SIM110  (of every step: a third of the cost of any() of a generator)
+        if entry.status in OF_STEP:
+            return True
+    return False
 
 
 def log_commit(claim: Claim, write: Write, receipt: Receipt) -> None:

@@ -165,7 +165,7 @@ def _resolve(submissions: Sequence[Submission]) -> None:
         future = one.future
         if future is None or future.done():
             continue
-        if one.error is not None:
+        if one.receipt is not None:
+            future.set_result(one.receipt)
+        elif one.error is not None:
             future.set_exception(one.error)
-        else:
-            future.set_result(one.answer())

@@ -210,9 +210,9 @@ class World:
         for path in write.forgotten - write.entries.keys():
             self.entries.pop(path, None)
         self.unwanted += write.unwanted
-        self.events = [event for event in self.events if event.id not in write.consumed]
-        self.taken.update({path: event_id for event_id, path in write.consumed.items()})
-        for path, response in write.answers.items():
+        self.events = [event for event in self.events if event.id not in (write.consumed or {})]
+        self.taken.update({path: event_id for event_id, path in (write.consumed or {}).items()})
+        for path, response in (write.answers or {}).items():
             self.answers.setdefault(self.taken[path], decode(response))
         for child in write.children:
             assert child.parent_path not in self.children, "a child was started twice"

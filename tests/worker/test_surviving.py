@@ -39,6 +39,7 @@ from django_durable.worker.submission import Submission, answer_all
 from tests.hostile.rude import ERRORS
 from tests.processes import wait_until
 from tests.store.rows import claimant, entries, running, step_entry
+from tests.worker.committing.lining_up import awrite
 from tests.worker.test_pools import Ends, OwnThread, claims_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -218,7 +219,7 @@ def test_commits_go_on_where_a_connection_cannot_be_used(is_async: bool, once: O
     def write(path: str) -> None:
         one = Write(entries(step_entry(path)))
         try:
-            receipt = asyncio.run(committer.awrite(lease, one)) if is_async else committer.write(lease, one)
+            receipt = awrite(committer, lease, one) if is_async else committer.write(lease, one)
             told.append("held" if receipt.is_held else "lost")
         except BaseException as error:
             told.append(type(error).__name__)

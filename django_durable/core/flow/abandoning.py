@@ -23,7 +23,7 @@ def abandon(flow: Flow, path: str, *, anew: bool = False) -> None:
         # A map is open while it starts its children.
         if entry.is_wait or is_again or (entry.kind == Kind.MAP and entry.status == EntryStatus.OPEN):
             if entry.kind in (Kind.CHILD, Kind.MAP):
-                flow.pending.unwanted.append(entry.path)
+                flow.pending.leave([entry.path])
             flow.record(replace(entry, status=EntryStatus.ABANDONED))
 
 

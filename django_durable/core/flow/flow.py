@@ -190,7 +190,7 @@ class Flow:
             if journal.size >= self.bounds.near and not self.is_stopped:
                 self.bounds.make_room(journal, at_any_size=kind == Kind.UNDO)
             # A line that only looks says nothing that an attempt has said, or will say.
-            self.is_replaying, self._is_at_decided = self.is_looking, False
+            self.is_replaying, self._is_at_decided = self.looking is not None, False
             return None
         self._is_at_decided = entry.status in DECIDED
         if self.is_replaying:

@@ -57,7 +57,7 @@ def annotate(flow: Flow, facts: Mapping[str, Any]) -> None:
     names = [check_name("annotation", name) for name in facts]
     texts = {name: encode(facts[name], limit=NOTE_MAX_BYTES, root=f"annotation {name!r}") for name in names}
     if not flow.is_looking:
-        flow.pending.notes.update(texts)
+        flow.pending.annotate(texts)
 
 
 def note_attempt(flow: Flow, entry: Entry, error: BaseException, polls: int = 0) -> None:

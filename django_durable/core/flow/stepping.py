@@ -60,9 +60,8 @@ enter_step = _current.set
 leave_step = _current.reset
 
 
-def running_step() -> CurrentStep | None:
-    """The step that this code is part of, or None."""
-    return _current.get()
+running_step = _current.get
+"""The step that this code is part of, or None."""
 
 
 def current_step() -> CurrentStep:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from ..clock import utcnow
@@ -85,24 +85,31 @@ class NewRun:
     tags: tuple[str, ...] = ()
 
 
+_NONE: Any = ()
+"""No list is made for it."""
+
+
 @dataclass(slots=True)
 class Write:
-    """What one commit makes durable for one run. Entries are by path: a later one replaces an earlier one."""
+    """What one commit makes durable for one run. Entries are by path: a later one replaces an earlier one.
+
+    Every step makes one: what few of them have is made once there is something of it.
+    """
 
     entries: dict[str, Entry] = field(default_factory=dict)
-    children: list[NewRun] = field(default_factory=list)
-    consumed: dict[int, str] = field(default_factory=dict)
+    children: list[NewRun] = _NONE
+    consumed: dict[int, str] | None = None
     """Events that were taken, by id: the paths at which they were."""
-    answers: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str] | None = None
     """Encoded responses to events, by the paths at which these were taken."""
     progress: str | None = None
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] | None = None
     """Encoded values of annotations by name; the others stay as they are."""
     log: Log | None = None
     """What was logged. None: nothing, as in most writes."""
-    forgotten: set[str] = field(default_factory=set)
+    forgotten: Set[str] = frozenset()
     """Paths of entries that are pruned."""
-    unwanted: list[str] = field(default_factory=list)
+    unwanted: list[str] = _NONE
     """Paths of children (or maps of them) to be cancelled: a branch that lost a race waited there."""
     outcome: Outcome | None = None
 
@@ -120,23 +127,43 @@ class Write:
             or self.outcome
         )
 
+    def start(self, children: Iterable[NewRun]) -> None:
+        self.children = self.children or []
+        self.children += children
+
+    def consume(self, events: Mapping[int, str]) -> None:
+        self.consumed = self.consumed or {}
+        self.consumed |= events
+
+    def answer(self, responses: Mapping[str, str]) -> None:
+        self.answers = self.answers or {}
+        self.answers |= responses
+
+    def annotate(self, notes: Mapping[str, str]) -> None:
+        self.notes = self.notes or {}
+        self.notes |= notes
+
+    def leave(self, paths: Iterable[str]) -> None:
+        """Have the children at ``paths`` cancelled."""
+        self.unwanted = self.unwanted or []
+        self.unwanted += paths
+
     def absorb(self, other: Write) -> None:
         """Add what another line of the same run has to write; where both wrote, the other did so later."""
         self.entries.update(other.entries)
-        self.children += other.children
-        self.consumed.update(other.consumed)
-        self.answers.update(other.answers)
+        self.start(other.children)
+        self.consume(other.consumed or {})
+        self.answer(other.answers or {})
         self.progress = other.progress or self.progress
-        self.notes.update(other.notes)
+        self.annotate(other.notes or {})
         if other.log is not None:
             self.open_log().absorb(other.log)
         self.forgotten |= other.forgotten
-        self.unwanted += other.unwanted
+        self.leave(other.unwanted)
 
     def unsay(self) -> None:
         """What a replay has said so far is stored."""
-        self.progress = None
-        self.notes.clear()
+        self.progress = self.notes = None
         if self.log is not None:
             self.log = self.log.unsaid()
 
@@ -150,7 +177,7 @@ class Write:
         """Prune these entries, written or not."""
         for path in paths:
             self.entries.pop(path, None)
-        self.forgotten.update(paths)
+        self.forgotten |= frozenset(paths)
 
 
 class Journal(Protocol):
@@ -222,7 +249,7 @@ class MemoryJournal:
         return self._has_undo
 
     def ask(self, path: str) -> Entry | None:
-        return self.find(path)
+        return self.entries.get(path)
 
     def find(self, path: str) -> Entry | None:
         return self.entries.get(path)

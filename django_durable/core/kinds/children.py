@@ -67,7 +67,7 @@ def _start(flow: Flow, path: str, make: MakeRun) -> UUID:
         make(path)
     flow.require_live()
     child = make(path)
-    flow.pending.children.append(child)
+    flow.pending.start([child])
     return child.id
 
 

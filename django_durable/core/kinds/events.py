@@ -93,7 +93,7 @@ class Answer:
             if flow.is_looking:
                 return
             flow.record(Entry(path, Kind.VALUE, EntryStatus.SUCCEEDED, value=text, awaits=self.place))
-            flow.pending.answers[self.place] = text
+            flow.pending.answer({self.place: text})
         flow.answered.take(self.place, path, text)
 
 
@@ -153,7 +153,7 @@ def wait_for_event(
     sent = flow.journal.inbox.take_event([event])
     if sent is not None:
         entry = Entry(path, Kind.EVENT, EntryStatus.SUCCEEDED, value=_text(sent), awaits=sent.name)
-        flow.pending.consumed[sent.id] = path
+        flow.pending.consume({sent.id: path})
         flow.record(entry)
         yield LAST
         return _only(flow, entry)
@@ -264,7 +264,7 @@ def _take(flow: Flow, entry: Entry, names: list[str], count: int) -> Entry:
     number = len(_taken(entry))
     before = number
     while number < count and (sent := flow.journal.inbox.take_event(names)) is not None:
-        flow.pending.consumed[sent.id] = _place(entry.path, number)
+        flow.pending.consume({sent.id: _place(entry.path, number)})
         value = f"{entry.value[:-1]},{_text(sent)}]" if entry.value else f"[{_text(sent)}]"
         entry = replace(entry, value=value)
         number += 1

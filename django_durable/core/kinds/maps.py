@@ -139,7 +139,7 @@ def _start(
         yield Persist()
     while due:
         some, due = due[:CHUNK], due[CHUNK:]
-        flow.pending.children += [makes[index](item_path(entry.path, index)) for index in some]
+        flow.pending.start(makes[index](item_path(entry.path, index)) for index in some)
         progress = progress.after(some)
         entry = replace(entry, status=EntryStatus.OPEN, value=progress.value, awaits=str(mark or ""))
         if due:

@@ -73,7 +73,10 @@ def gather(committer: Committer, store: Store, pool: ThreadPoolExecutor, leases:
 
 
 def awrite(committer: Committer, lease: Lease, write: Write) -> Receipt:
-    return asyncio.run(committer.awrite(lease, write))
+    async def answer() -> Receipt:
+        return await committer.awrite(lease, write)
+
+    return asyncio.run(answer())
 
 
 def sent(committer: Committer, lease: Lease, write: Write, *, may_lead: bool = True) -> Receipt:

@@ -23,7 +23,7 @@ from django_durable.worker import batch_writer
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import REFUSED_SEQ, Refused
-from tests.worker.committing.lining_up import Store, a_step, gather, hear, paths, sent
+from tests.worker.committing.lining_up import Store, a_step, awrite, gather, hear, paths, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,7 +56,7 @@ def test_coroutines_are_led_by_the_committers_own_thread(
     committer: Committer, lease: Callable[[], Lease], leaders: list[str]
 ) -> None:
     mine = lease()
-    assert asyncio.run(committer.awrite(mine, a_step())).is_held
+    assert awrite(committer, mine, a_step()).is_held
     assert leaders == ["durable-committer"]
 
 
@@ -85,7 +85,7 @@ def test_threads_and_coroutines_share_commits(
     assert all(len(batch) == len(set(batch)) for batch in store.batches)
     assert len(store.batches) < 200
     # Who led in the throng is chance; a coroutine that is alone is led by the committer's own thread.
-    assert asyncio.run(committer.awrite(looped[0], a_step("last"))).is_held
+    assert awrite(committer, looped[0], a_step("last")).is_held
     assert leaders[-1] == "durable-committer"
 
 
@@ -126,7 +126,7 @@ def test_an_error_of_our_own_does_not_leave_anybody_waiting(
     assert committer.write(mine, a_step()).is_held
     store.errors = [ValueError("another")]
     with pytest.raises(ValueError, match="another"):
-        asyncio.run(committer.awrite(mine, a_step()))
+        awrite(committer, mine, a_step())
 
 
 def test_what_fails_after_a_commit_does_not_undo_it(
@@ -140,7 +140,7 @@ def test_what_fails_after_a_commit_does_not_undo_it(
     store.is_open.set()
     assert leading.result(PATIENCE).is_held
     wait_until(lambda: JournalEntry.objects.count() == 3, message="all writes")
-    assert asyncio.run(committer.awrite(leases[0], a_step("more"))).is_held
+    assert awrite(committer, leases[0], a_step("more")).is_held
     assert [len(batch) for batch in store.batches] == [1, 2, 1]
     committer.close()
 
