@@ -9,6 +9,8 @@ That a run is in flight does not say that it is about to commit, so nobody linge
 coroutines a quarter slower, and the steps of one run beside another that was inside of a long step took twice as long.
 The commit that is under way is the linger of those who come meanwhile. But threads that were just answered together
 come back together, and are waited for (``Cohort``).
+
+Where commits take long, a full batch of those who wait in no thread is committed beside the leader's (``Relief``).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .cohort import Cohort
 from .held import HeldRows
+from .relief import Relief
 from .submission import Submission, Then, answer_all
 
 logger = logging.getLogger("django_durable.worker")
@@ -58,7 +61,11 @@ class Committer:
         self._writer = BatchWriter(db, after, in_doubt)
         self._mutex = threading.Lock()
         self._waiting: list[Submission] = []
+        self._under_way: set[int] = set()
+        """The runs that are in a commit, by their numbers."""
         self._held = HeldRows()
+        self._relief = Relief(PrivateDatabase(db.alias), self._relieve)
+        self._beside = BatchWriter(self._relief.db, after, in_doubt)
         self._cohort = Cohort(self._mutex)
         self._is_led = False
         self._calls = threading.Semaphore(0)
@@ -119,6 +126,7 @@ class Committer:
         self._closing = True
         self._calls.release()
         self._thread.join(timeout=5)
+        self._relief.close()
         self._db.close()
 
     def _join(self, own: Submission) -> bool:
@@ -135,8 +143,20 @@ class Committer:
         with self._mutex:
             self._waiting.append(own)
             self._cohort.returned()
-            if not self._is_led:
+            is_full = len(self._waiting) >= BATCH
+            if self._is_led:
+                if is_full:
+                    self._relief.ask()
+            elif is_full or not self._relief.is_under_way:
                 self._call()
+
+    def _are_enough(self) -> bool:
+        """Whether those who wait are to be led now (mutex held): beside a relief, which goes on with a few of them when
+        it is through with its own, a full batch, and threads."""
+        if not self._relief.is_under_way:
+            return bool(self._waiting)
+        free = [one for one in self._waiting if one.lease.run_id.int not in self._under_way]
+        return len(free) >= BATCH or any(one.may_lead for one in free)
 
     # --- leading -------------------------------------------------------------------------------
 
@@ -147,13 +167,11 @@ class Committer:
         """
         while True:
             self._cohort.wait()
-            batch = self._take()
-            self._writer.commit(batch)
-            self._answer(batch)
+            self._commit(self._take(), self._writer)
             with self._mutex:
                 # While we still lead: a moment later the next leader may have settled it and not yet told of it.
                 is_answered = own is not None and own.is_done
-                if not self._waiting:
+                if not self._are_enough():
                     self._step_down()
                     return is_answered
                 if not is_answered:
@@ -166,28 +184,54 @@ class Committer:
             heir.rouse()
             return is_answered
 
-    def _take(self) -> list[Submission]:
-        """The next batch: each run once, the others stay for the batch after it."""
+    def _relieve(self) -> None:
+        """Commit beside the leader while there are full batches, and where nobody leads until nothing is left."""
+        goes_on = True
+        while goes_on:
+            batch = self._take(beside=True)
+            self._commit(batch, self._beside)
+            with self._mutex:
+                goes_on = bool(batch) and len(self._waiting) >= (BATCH if self._is_led else 1)
+                self._relief.is_under_way = goes_on
+                if not self._is_led:
+                    self._call_where_wanted()
+
+    def _take(self, *, beside: bool = False) -> list[Submission]:
+        """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
+        threads, any of which may be asked to lead meanwhile."""
         with self._mutex:
             waiting = self._held.sort(self._waiting, clock.monotonic()) if self._held else self._waiting
             # By the number of its run: a UUID itself is hashed by code in Python.
             batch: dict[int, Submission] = {}
             later: list[Submission] = []
             for one in waiting:
-                if len(batch) >= BATCH or batch.setdefault(one.lease.run_id.int, one) is not one:
+                run = one.lease.run_id.int
+                may_be_taken = len(batch) < BATCH and run not in self._under_way and not (beside and one.may_lead)
+                if not may_be_taken or batch.setdefault(run, one) is not one:
                     later.append(one)
             self._waiting = later
+            self._under_way.update(batch)
+            if not beside:
+                self._relief.begins()
+                if len(later) >= BATCH:
+                    self._relief.ask()
         return list(batch.values())
 
-    def _answer(self, batch: Sequence[Submission]) -> None:
+    def _commit(self, batch: Sequence[Submission], writer: BatchWriter) -> None:
+        began = clock.monotonic()
+        writer.commit(batch)
+        now = clock.monotonic()
         with self._mutex:
-            self._cohort.answered(self._worth_waiting_for(batch))
-        answer_all(one for one in batch if one.is_done)
-        if held := [one for one in batch if not one.is_done]:
-            with self._mutex:
-                now = clock.monotonic()
-                for one in held:
+            if batch:
+                self._relief.note(now - began)
+            if writer is self._writer:
+                self._cohort.answered(self._worth_waiting_for(batch))
+            for one in batch:
+                if not one.is_done:
                     self._held.put(one, now)
+            # Not before: what their runs have submitted since stays behind them.
+            self._under_way.difference_update([one.lease.run_id.int for one in batch])
+        answer_all(one for one in batch if one.is_done)
 
     def _worth_waiting_for(self, batch: Sequence[Submission]) -> int:
         """How many threads that are about to be answered may add to the next batch (mutex held). It may have no room
@@ -218,7 +262,7 @@ class Committer:
         with self._mutex:
             # Awake: it looks for itself before it sleeps again.
             self._is_called, self._wakes_at = False, -inf
-            if self._is_led or not (self._waiting or self._held.next_due <= clock.monotonic()):
+            if self._is_led or not (self._are_enough() or self._held.next_due <= clock.monotonic()):
                 return False
             self._is_led = True
             return True
@@ -226,7 +270,11 @@ class Committer:
     def _step_down(self) -> None:
         """Lead no more. What is left is nobody's, unless the committer's own thread comes for it (mutex held)."""
         self._is_led = False
-        if self._waiting or self._held.next_due < self._wakes_at:
+        self._call_where_wanted()
+
+    def _call_where_wanted(self) -> None:
+        """Nobody leads (mutex held)."""
+        if self._are_enough() or self._held.next_due < self._wakes_at:
             self._call()
 
     def _call(self) -> None:

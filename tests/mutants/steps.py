@@ -49,6 +49,22 @@ RESULTS = [
         ("tests/worker/committing/test_committer.py::test_a_lost_connection_is_tried_again",),
     ),
     Mutant(
+        "run-in-two-commits",
+        "worker/committer.py",
+        "len(batch) < BATCH and run not in self._under_way and not",
+        "len(batch) < BATCH and not",
+        "A run's outcome is committed beside the step before it, which is lost then.",
+        ("tests/worker/committing/test_relief.py::test_a_run_is_in_one_commit_at_a_time",),
+    ),
+    Mutant(
+        "relief-takes-threads",
+        "worker/committer.py",
+        " and not (beside and one.may_lead)",
+        "",
+        "A thread is answered by one commit and roused to lead another: who waits behind it waits for ever.",
+        ("tests/worker/committing/test_relief.py::test_a_thread_leads_beside_a_relief_and_is_not_taken_by_it",),
+    ),
+    Mutant(
         "read-only-fails-the-write",
         "store/reaching.py",
         "return state in SESSION_IS_UNFIT",

@@ -1,0 +1,322 @@
+"""Commits that take long: what gathers meanwhile is committed beside them, and every promise stands."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_durable.core.flow.lease import Lease
+from django_durable.core.journal.journal import Write
+from django_durable.core.journal.outcomes import Released
+from django_durable.models import JournalEntry
+from django_durable.store import committing
+from django_durable.store.database import PrivateDatabase
+from django_durable.store.receipts import Receipt
+from django_durable.worker import batch_writer
+from django_durable.worker import committer as committer_module
+from django_durable.worker.committer import Committer
+from tests.processes import PATIENCE, wait_until
+from tests.store.rows import entries, step_entry
+from tests.worker.committing.lining_up import WAYS, a_step, hear, paths
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BATCH = 3
+
+
+class Commits:
+    """Stands before ``write_batch``: each commit is under way until it is let go, and no run is in two of them."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[UUID]] = []
+        self.held: set[UUID] = set()
+        self.overlapping: set[UUID] = set()
+        self.most = 0
+        """How many were under way at a time."""
+        self.is_held_up = True
+        self._under_way: list[tuple[list[UUID], threading.Event]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]]) -> Any:
+        own = [lease.run_id for lease, _ in writes], threading.Event()
+        with self._lock:
+            self.batches.append(own[0])
+            for others, _ in self._under_way:
+                self.overlapping.update(set(others) & set(own[0]))
+            self._under_way.append(own)
+            self.most = max(self.most, len(self._under_way))
+            if not self.is_held_up:
+                own[1].set()
+        assert own[1].wait(PATIENCE)
+        try:
+            free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
+            skipped = {lease.run_id: Receipt() for lease, _ in writes if lease.run_id in self.held}
+            return skipped | (committing.write_batch(db, free) if free else {})
+        finally:
+            with self._lock:
+                self._under_way.remove(own)
+
+    def finish(self, number: int) -> None:
+        """Let the commit of this number go."""
+        ids = self.batches[number]
+        with self._lock:
+            [event] = [event for batch, event in self._under_way if batch is ids]
+        event.set()
+
+    def finish_all(self) -> None:
+        with self._lock:
+            self.is_held_up = False
+            for _, event in self._under_way:
+                event.set()
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
+    commits = Commits()
+    monkeypatch.setattr(batch_writer, "write_batch", commits)
+    monkeypatch.setattr(committer_module, "BATCH", BATCH)
+    yield commits
+    commits.finish_all()
+
+
+@pytest.fixture
+def slow(committer: Committer) -> Committer:
+    """A committer whose commits have taken long."""
+    committer._relief._slow, committer._relief._seconds = 1.0, 1e9
+    return committer
+
+
+@pytest.fixture
+def leases(lease: Callable[[], Lease]) -> list[Lease]:
+    return [lease() for _ in range(8)]
+
+
+def hand_over(committer: Committer, lease: Lease, write: Write | None = None) -> Future[Receipt]:
+    """As a coroutine does, which is not waited for here."""
+    told: Future[Receipt] = Future()
+    committer.send(lease, write or a_step(), partial(hear, told), may_lead=False)
+    return told
+
+
+def begin(committer: Committer, commits: Commits, lease: Lease, write: Write | None = None) -> Future[Receipt]:
+    """Hand over a write whose commit is then under way."""
+    before = len(commits.batches)
+    told = hand_over(committer, lease, write)
+    wait_until(lambda: len(commits.batches) > before, message="the commit")
+    return told
+
+
+def ids(leases: Sequence[Lease]) -> list[UUID]:
+    return [lease.run_id for lease in leases]
+
+
+def test_a_full_batch_is_committed_beside_a_slow_commit(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the second commit beside the first")
+    assert commits.batches[1] == ids(leases[1:4])
+    commits.finish(1)
+    assert all(other.result(PATIENCE).is_held for other in others)
+    assert not first.done()
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    assert [paths(one) for one in leases[:4]] == [["step"]] * 4
+
+
+def test_few_wait_for_the_commit_that_is_under_way(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:3]]
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    wait_until(lambda: len(commits.batches) == 2, message="the next commit")
+    assert commits.batches[1] == ids(leases[1:3])
+    commits.finish_all()
+    assert all(other.result(PATIENCE).is_held for other in others)
+    assert commits.most == 1
+
+
+def test_where_commits_are_quick_there_is_one_at_a_time(
+    committer: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    committer._relief._slow = 1e9
+    first = begin(committer, commits, leases[0])
+    others = [hand_over(committer, one) for one in leases[1:]]
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+    assert commits.most == 1
+    assert committer._relief._thread is None and committer._relief.db.connection.connection is None
+
+
+def test_it_is_the_last_commits_that_say_whether_they_are_slow(
+    committer: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    relief = committer._relief
+    relief._slow = 0.004
+    for seconds, is_slow in ((0.001, False), (0.006, True), (0.001, False)):
+        for _ in range(8):
+            relief.note(seconds)
+        relief.begins()
+        relief.ask()
+        assert relief.is_under_way is is_slow
+        wait_until(lambda: not relief.is_under_way, message="the relief, which finds nothing")
+
+
+def test_those_who_gather_beside_a_relief_are_taken_after_it(
+    slow: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    """The leader's commit is over first, and too few are there for another: nobody leads until the relief is over."""
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    late = [hand_over(slow, one) for one in leases[4:6]]
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    wait_until(lambda: not slow._is_led, message="the leader to step down")
+    assert len(commits.batches) == 2
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (*others, *late))
+    assert commits.batches[2] == ids(leases[4:6])
+
+
+def test_a_full_batch_beside_a_relief_is_led_at_once(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    late = [hand_over(slow, one) for one in leases[4:7]]
+    wait_until(lambda: len(commits.batches) == 3, message="the leader beside the relief")
+    assert commits.batches[2] == ids(leases[4:7])
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (*others, *late))
+
+
+def test_a_thread_leads_beside_a_relief_and_is_not_taken_by_it(
+    pool: ThreadPoolExecutor, slow: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    """It may be asked to lead at any moment: who was also answered elsewhere would lead for nobody."""
+    begin(slow, commits, leases[0])
+    threaded = pool.submit(slow.write, leases[1], a_step())
+    wait_until(lambda: len(slow._waiting) == 1, message="the thread in line")
+    others = [hand_over(slow, one) for one in leases[2:5]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    assert commits.batches[1] == ids(leases[2:5])
+    commits.finish(0)
+    wait_until(lambda: len(commits.batches) == 3, message="the thread's own commit")
+    assert commits.batches[2] == [leases[1].run_id]
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (threaded, *others))
+
+
+def test_a_run_is_in_one_commit_at_a_time(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
+    """Its second write, which gives up the lease, stays behind the first."""
+    mine, *rest = leases
+    first = begin(slow, commits, mine, a_step("first"))
+    last = hand_over(slow, mine, Write(entries(step_entry("last", seq=2)), outcome=Released()))
+    others = [hand_over(slow, one) for one in rest[:3]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    assert commits.batches[1] == ids(rest[:3])
+    commits.finish_all()
+    assert (first.result(PATIENCE).is_lost, last.result(PATIENCE).status) == (False, "queued")
+    assert all(one.result(PATIENCE).is_held for one in others)
+    assert paths(mine) == ["first", "last"]
+
+
+def test_a_relief_that_finds_only_runs_that_are_under_way_ends(
+    slow: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    """Asked again with the next commit, not with each write."""
+    mine = leases[0]
+    told = [begin(slow, commits, mine, a_step("0"))]
+    told += [hand_over(slow, mine, a_step(f"{turn}")) for turn in range(1, 6)]
+    wait_until(lambda: not slow._relief.is_under_way, message="the relief, which finds nothing")
+    assert len(commits.batches) == 1
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in told)
+    assert commits.batches == [[mine.run_id]] * 6
+
+
+def test_a_row_that_the_relief_finds_held_is_tried_again_by_whoever_leads(
+    slow: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    """Nobody leads when it is set aside, and what its run writes then stays behind it."""
+    commits.held = {leases[1].run_id}
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    last = hand_over(slow, leases[1], Write(entries(step_entry("last", seq=2)), outcome=Released()))
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    commits.finish_all()
+    wait_until(lambda: slow._held, message="the held write to be set aside")
+    commits.held = set()
+    assert all(one.result(PATIENCE).is_held for one in others)
+    assert last.result(PATIENCE).status == "queued"
+    assert paths(leases[1]) == ["last", "step"]
+
+
+def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
+    pool: ThreadPoolExecutor, slow: Committer, commits: Commits, lease: Callable[[], Lease]
+) -> None:
+    commits.finish_all()
+    threaded, looped = [lease() for _ in range(8)], [lease() for _ in range(16)]
+    dice = random.Random(4711)
+    everybody = ids([*threaded, *looped])
+    is_over = threading.Event()
+
+    def hold() -> None:
+        while not is_over.wait(0.003):
+            commits.held = set(dice.sample(everybody, 4))
+        commits.held = set()
+
+    def steps(mine: Lease) -> None:
+        for turn in range(20):
+            assert WAYS[dice.choice([0, 2, 3])](slow, mine, a_step(f"{turn}")).is_held
+
+    async def asteps(mine: Lease) -> None:
+        for turn in range(20):
+            assert (await slow.awrite(mine, a_step(f"{turn}"))).is_held
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asteps(mine) for mine in looped))
+
+    holding = pool.submit(hold)
+    futures = [pool.submit(steps, mine) for mine in threaded]
+    asyncio.run(asyncio.wait_for(all_of_them(), 30))
+    for future in futures:
+        future.result(30)
+    is_over.set()
+    holding.result(PATIENCE)
+    assert JournalEntry.objects.count() == 24 * 20
+    assert (commits.most, commits.overlapping) == (2, set())
+    wait_until(lambda: not slow._is_led and not slow._relief.is_under_way, message="everybody to step down")
+    assert not slow._waiting and not slow._held and not slow._under_way
+
+
+def test_closing_ends_it(db: PrivateDatabase, commits: Commits, leases: list[Lease]) -> None:
+    committer = Committer(db, lambda *_: None)
+    committer._relief._slow, committer._relief._seconds = 1.0, 1e9
+    first = begin(committer, commits, leases[0])
+    others = [hand_over(committer, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+    thread = committer._relief._thread
+    assert thread is not None and committer._relief.db.connection.connection is not None
+    committer.close()
+    assert not thread.is_alive() and committer._relief.db.connection.connection is None
+
+
+def test_where_one_connection_writes_at_a_time_there_is_none(connect: Callable[[], PrivateDatabase]) -> None:
+    db = connect()
+    committer = Committer(db, lambda *_: None)
+    assert (committer._relief._slow < 1) is not db.dialect.has_one_writer
+    committer.close()
