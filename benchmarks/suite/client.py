@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,19 @@ def client(python: Path, script: Path, environment: dict[str, str]) -> Iterator[
             process.wait()
 
 
-SHARE = 10
-"""Of the time that passes, so much more than the counting takes: it must not be what is measured."""
+SHARE, NEAR = 10, 2
+"""Of the time that passes, so much more than the counting takes: it must not be what is measured. Near the end less, so
+that the end is not seen late by a twentieth of what is soon over."""
 
 
 def wait_until(client: Client, call: str, count: int, *, timeout: float, pause: float = 0.005) -> tuple[int, float]:
-    """Asks until at least ``count`` are there: how many, and when (``perf_counter``). Raises TimeoutError."""
+    """Asks until at least ``count`` are there: how many, and when (``perf_counter``). Raises TimeoutError.
+
+    Between two looks lie at most half of the time that what is left takes at the present rate, and ``pause`` or more
+    where that is far away.
+    """
     ends = time.perf_counter() + timeout
+    before, looked = 0, -inf
     while True:
         answer, now = client.ask(call), time.perf_counter()
         there = int(answer.result)
@@ -89,4 +96,6 @@ def wait_until(client: Client, call: str, count: int, *, timeout: float, pause: 
             return there, now
         if now > ends:
             raise TimeoutError(f"{call}: {there} of {count} after {timeout:.0f} s")
-        time.sleep(max(pause, SHARE * answer.seconds))
+        left = (count - there) * (now - looked) / (there - before) if there > before else inf
+        before, looked = there, now
+        time.sleep(min(max(pause, SHARE * answer.seconds), max(left / 2, NEAR * answer.seconds)))

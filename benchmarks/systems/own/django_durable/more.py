@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 from uuid import UUID
 
+from counts import Counts
+
 DAY = 86_400_000
 """Milliseconds."""
 ASLEEP = 600
@@ -20,6 +22,7 @@ class More:
     """Calls besides those of ``protocol.System``; ``after`` is the last id of what ``clear`` has to leave."""
 
     after: UUID | None = None
+    counts = Counts()
     one_step: Any
 
     def history(self, count: int) -> None:
@@ -34,6 +37,7 @@ class More:
             rows.multiply(template, count, first=now - 21 * DAY, step=20 * DAY / count)
         self.after = rows.id_at(now - DAY // 2)
         rows.settle(after=self.after)
+        self.counts = Counts(self.after)
 
     def queue_up(self, count: int) -> None:
         """``count`` queued runs that nobody sees before ``show_queued``."""
@@ -41,6 +45,8 @@ class More:
 
         from benchmarks import rows
 
+        # Their ids are older than what has been counted so far.
+        self.counts = Counts()
         self._hidden = ExitStack()
         self._hidden.enter_context(transaction.atomic())
         template = self.one_step.enqueue(count=1).id

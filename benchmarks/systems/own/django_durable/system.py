@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from counts import Counts
 from more import More
 from protocol import System, serve
 
@@ -59,6 +60,7 @@ class DjangoDurable(More, System):
 
         rows.forget_queue()
         rows.settle(after=self.after) if self.after else empty()
+        self.counts = Counts(self.after)
 
     def enqueue(self, count: int, steps: int) -> None:
         workflow = self.workflow(steps)
@@ -70,15 +72,10 @@ class DjangoDurable(More, System):
             self.workflow(steps).enqueue_many([{"count": steps}] * min(batch, count - first))
 
     def finished(self) -> int:
-        from django_durable.models import Run
-
-        found = Run.objects.filter(status="succeeded")
-        return (found.filter(pk__gt=self.after) if self.after else found).count()
+        return self.counts.finished()
 
     def steps_done(self) -> int:
-        from django_durable.models import JournalEntry
-
-        return JournalEntry.objects.count()
+        return self.counts.steps()
 
     def latency(self, count: int) -> list[float]:
         milliseconds = []
