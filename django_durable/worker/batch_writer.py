@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..conf import durable_settings
+from ..core import clock
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.payloads.surviving import survive, warn
@@ -36,31 +37,37 @@ class BatchWriter:
         self._db = db
         self._after = after
         self._in_doubt = in_doubt
+        self.seconds = 0.0
+        """How long the last commit took."""
 
     def commit(self, batch: Sequence[Submission]) -> None:
         """Settle all of the batch, each run in it once, but for those whose row somebody holds; never raises."""
         pause = FIRST_BACK_OFF
-        while batch := self._still_ours(batch):
-            try:
-                self._write(batch)
-                return
-            except BaseException as error:
-                if not is_out_of_reach(error):
-                    # Whatever it is, SystemExit of who hears of connections too: an error that left here would leave
-                    # everybody who submits waiting for ever.
-                    self._split(batch, error)
-                    return
-                # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
-                warn(logger, "the database refused a commit, trying again: %s", error)
-                for one in batch:
-                    one.is_in_doubt = True
-                self._db.close()
-                if is_too_much(error) and len(batch) > 1:
-                    # What is too much for one commit would be so each time, and nobody here would get any further.
-                    self._halve(batch)
-                    return
-                time.sleep(pause)
-                pause = min(pause * 2, LAST_BACK_OFF)
+        while batch := self.try_once(batch):
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_BACK_OFF)
+
+    def try_once(self, batch: Sequence[Submission]) -> list[Submission]:
+        """As ``commit``, but for those that are left: the database did not answer for them, and they are to be sent
+        again. Never raises."""
+        batch = self._still_ours(batch)
+        if not batch:
+            return []
+        try:
+            self._write(batch)
+        except BaseException as error:
+            if not is_out_of_reach(error):
+                # Whatever it is, SystemExit of who hears of connections too: an error that left here would leave
+                # everybody who submits waiting for ever.
+                return self._split(batch, error)
+            # Whether the commit happened is unknown: sent again, a row that is there under our token is success.
+            warn(logger, "the database refused a commit, trying again: %s", error)
+            for one in batch:
+                one.is_in_doubt = True
+            self._db.close()
+            # What is too much for one commit would be so each time, and nobody here would get any further.
+            return self._halve(batch) if is_too_much(error) and len(batch) > 1 else batch
+        return []
 
     def _still_ours(self, batch: Sequence[Submission]) -> list[Submission]:
         ours = []
@@ -76,7 +83,9 @@ class BatchWriter:
 
     def _write(self, batch: Sequence[Submission]) -> None:
         self._renew_missed(batch)
+        began = clock.monotonic()
         receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
+        self.seconds = clock.monotonic() - began
         done = [(one, receipts[one.lease.run_id]) for one in batch]
         done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]
         # All of them first: the commit has happened, whatever becomes of what comes after it.
@@ -97,17 +106,16 @@ class BatchWriter:
             # No fault of what is to be written.
             survive(error, logger, "leases that a heartbeat had missed could not be renewed")
 
-    def _split(self, batch: Sequence[Submission], error: BaseException) -> None:
+    def _split(self, batch: Sequence[Submission], error: BaseException) -> list[Submission]:
         """A value that the database does not take must not fail its neighbours: halve until it is alone."""
         if len(batch) == 1:
             batch[0].settle(None, error)
-            return
-        self._halve(batch)
+            return []
+        return self._halve(batch)
 
-    def _halve(self, batch: Sequence[Submission]) -> None:
+    def _halve(self, batch: Sequence[Submission]) -> list[Submission]:
         middle = len(batch) // 2
-        self.commit(batch[:middle])
-        self.commit(batch[middle:])
+        return self.try_once(batch[:middle]) + self.try_once(batch[middle:])
 
     # --- telling -------------------------------------------------------------------------------
 

@@ -147,27 +147,36 @@ class Committer:
             if self._is_led:
                 if is_full:
                     self._relief.ask()
-            elif is_full or not self._relief.is_under_way:
+            elif not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
 
     def _are_enough(self) -> bool:
         """Whether those who wait are to be led now (mutex held): beside a relief, which goes on with a few of them when
-        it is through with its own, a full batch, and threads."""
+        it is through with its own, a full batch, threads, and who has waited for it long enough."""
         if not self._relief.is_under_way:
             return bool(self._waiting)
         free = [one for one in self._waiting if one.lease.run_id.int not in self._under_way]
-        return len(free) >= BATCH or any(one.may_lead for one in free)
+        enough = BATCH if clock.monotonic() < self._relief.late_at else 1
+        return len(free) >= enough or any(one.may_lead for one in free)
 
     # --- leading -------------------------------------------------------------------------------
 
     def _lead(self, own: Submission | None) -> bool:
         """Commit batches until the own write is done (without one: until nothing is left), then hand on.
 
-        False: the own write is not done, since its row is held. Whoever leads when the row is due rouses its thread.
+        False: the own write is not done, since its row is held, or its run is under way beside us. Whoever leads when
+        it is due rouses its thread.
         """
         while True:
             self._cohort.wait()
-            self._commit(self._take(), self._writer)
+            batch = self._take()
+            self._writer.commit(batch)
+            with self._mutex:
+                if batch:
+                    self._relief.note(self._writer.seconds)
+                self._cohort.answered(self._worth_waiting_for(batch))
+                done = self._give_back(batch)
+            answer_all(done)
             with self._mutex:
                 # While we still lead: a moment later the next leader may have settled it and not yet told of it.
                 is_answered = own is not None and own.is_done
@@ -189,12 +198,16 @@ class Committer:
         goes_on = True
         while goes_on:
             batch = self._take(beside=True)
-            self._commit(batch, self._beside)
+            # What our connection does not reach the leader's may: it is set aside, and whoever leads sends it again.
+            has_failed = bool(self._beside.try_once(batch))
             with self._mutex:
-                goes_on = bool(batch) and len(self._waiting) >= (BATCH if self._is_led else 1)
-                self._relief.is_under_way = goes_on
+                done = self._give_back(batch)
+                goes_on = bool(batch) and not has_failed and len(self._waiting) >= (BATCH if self._is_led else 1)
+                if not goes_on:
+                    self._relief.ends(has_failed=has_failed)
                 if not self._is_led:
                     self._call_where_wanted()
+            answer_all(done)
 
     def _take(self, *, beside: bool = False) -> list[Submission]:
         """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
@@ -204,34 +217,34 @@ class Committer:
             # By the number of its run: a UUID itself is hashed by code in Python.
             batch: dict[int, Submission] = {}
             later: list[Submission] = []
+            behind = set(self._under_way)
             for one in waiting:
                 run = one.lease.run_id.int
-                may_be_taken = len(batch) < BATCH and run not in self._under_way and not (beside and one.may_lead)
-                if not may_be_taken or batch.setdefault(run, one) is not one:
+                if beside and one.may_lead:
+                    behind.add(run)
+                if len(batch) >= BATCH or run in behind or batch.setdefault(run, one) is not one:
                     later.append(one)
             self._waiting = later
             self._under_way.update(batch)
-            if not beside:
+            if beside:
                 self._relief.begins()
+            else:
+                self._relief.leader_begins()
                 if len(later) >= BATCH:
                     self._relief.ask()
         return list(batch.values())
 
-    def _commit(self, batch: Sequence[Submission], writer: BatchWriter) -> None:
-        began = clock.monotonic()
-        writer.commit(batch)
+    def _give_back(self, batch: Sequence[Submission]) -> list[Submission]:
+        """Their commit is over: those that are to be answered. The others are set aside, to be sent again, before
+        anything else of their runs may be taken (mutex held)."""
         now = clock.monotonic()
-        with self._mutex:
-            if batch:
-                self._relief.note(now - began)
-            if writer is self._writer:
-                self._cohort.answered(self._worth_waiting_for(batch))
+        done = [one for one in batch if one.is_done]
+        if len(done) < len(batch):
             for one in batch:
                 if not one.is_done:
                     self._held.put(one, now)
-            # Not before: what their runs have submitted since stays behind them.
-            self._under_way.difference_update([one.lease.run_id.int for one in batch])
-        answer_all(one for one in batch if one.is_done)
+        self._under_way.difference_update([one.lease.run_id.int for one in batch])
+        return done
 
     def _worth_waiting_for(self, batch: Sequence[Submission]) -> int:
         """How many threads that are about to be answered may add to the next batch (mutex held). It may have no room
@@ -255,7 +268,7 @@ class Committer:
     def _rest(self) -> float | None:
         """For how long to sleep: while somebody leads, until that leader steps down."""
         with self._mutex:
-            self._wakes_at = inf if self._is_led else self._held.next_due
+            self._wakes_at = inf if self._is_led else self._due
             return None if self._wakes_at == inf else max(0.0, self._wakes_at - clock.monotonic())
 
     def _is_to_lead(self) -> bool:
@@ -274,8 +287,14 @@ class Committer:
 
     def _call_where_wanted(self) -> None:
         """Nobody leads (mutex held)."""
-        if self._are_enough() or self._held.next_due < self._wakes_at:
+        if self._are_enough() or self._due < self._wakes_at:
             self._call()
+
+    @property
+    def _due(self) -> float:
+        """When somebody has to look what there is to lead, in monotonic seconds (mutex held)."""
+        late_at = self._relief.late_at
+        return min(self._held.next_due, late_at if clock.monotonic() < late_at else inf)
 
     def _call(self) -> None:
         """Wake the committer's own thread (mutex held)."""

@@ -25,7 +25,7 @@ class HeldRows:
     """By run: what a run submits while its row is held lines up behind. One of it may give up the lease, and what it
     has overtaken would be lost.
 
-    Times are monotonic seconds. Not thread-safe: the committer's leader has it to itself.
+    Times are monotonic seconds. Not thread-safe: the committer's mutex guards it.
     """
 
     def __init__(self) -> None:

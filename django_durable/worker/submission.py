@@ -149,7 +149,9 @@ def answer_all(done: Iterable[Submission]) -> None:
     if threads:
         Turns(threads).pass_on()
     for loop, submissions in of_loops.items():
-        loop.call_soon_threadsafe(_resolve, submissions)
+        # Nobody waits on a loop that is closed, and those of the others do.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, submissions)
 
 
 def _tell(one: Submission, then: Then) -> None:
@@ -165,7 +167,7 @@ def _resolve(submissions: Sequence[Submission]) -> None:
         future = one.future
         if future is None or future.done():
             continue
-        if one.receipt is not None:
-            future.set_result(one.receipt)
-        elif one.error is not None:
+        if one.error is not None:
             future.set_exception(one.error)
+        else:
+            future.set_result(one.answer())

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from ..clock import utcnow
@@ -85,10 +85,6 @@ class NewRun:
     tags: tuple[str, ...] = ()
 
 
-_NONE: Any = ()
-"""No list is made for it."""
-
-
 @dataclass(slots=True)
 class Write:
     """What one commit makes durable for one run. Entries are by path: a later one replaces an earlier one.
@@ -97,7 +93,7 @@ class Write:
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
-    children: list[NewRun] = _NONE
+    children: list[NewRun] | tuple[()] = ()
     consumed: dict[int, str] | None = None
     """Events that were taken, by id: the paths at which they were."""
     answers: dict[str, str] | None = None
@@ -109,7 +105,7 @@ class Write:
     """What was logged. None: nothing, as in most writes."""
     forgotten: Set[str] = frozenset()
     """Paths of entries that are pruned."""
-    unwanted: list[str] = _NONE
+    unwanted: list[str] | tuple[()] = ()
     """Paths of children (or maps of them) to be cancelled: a branch that lost a race waited there."""
     outcome: Outcome | None = None
 
@@ -151,15 +147,20 @@ class Write:
     def absorb(self, other: Write) -> None:
         """Add what another line of the same run has to write; where both wrote, the other did so later."""
         self.entries.update(other.entries)
-        self.start(other.children)
-        self.consume(other.consumed or {})
-        self.answer(other.answers or {})
+        if other.children:
+            self.start(other.children)
+        if other.consumed:
+            self.consume(other.consumed)
+        if other.answers:
+            self.answer(other.answers)
         self.progress = other.progress or self.progress
-        self.annotate(other.notes or {})
+        if other.notes:
+            self.annotate(other.notes)
         if other.log is not None:
             self.open_log().absorb(other.log)
         self.forgotten |= other.forgotten
-        self.leave(other.unwanted)
+        if other.unwanted:
+            self.leave(other.unwanted)
 
     def unsay(self) -> None:
         """What a replay has said so far is stored."""

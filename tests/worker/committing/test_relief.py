@@ -12,7 +12,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db.utils import OperationalError
 
+from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Released
@@ -22,7 +24,9 @@ from django_durable.store.database import PrivateDatabase
 from django_durable.store.receipts import Receipt
 from django_durable.worker import batch_writer
 from django_durable.worker import committer as committer_module
+from django_durable.worker import relief as relief_module
 from django_durable.worker.committer import Committer
+from django_durable.worker.relief import REST_SECONDS, Relief
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import entries, step_entry
 from tests.worker.committing.lining_up import WAYS, a_step, hear, paths
@@ -38,6 +42,8 @@ class Commits:
     def __init__(self) -> None:
         self.batches: list[list[UUID]] = []
         self.held: set[UUID] = set()
+        self.refused: PrivateDatabase | None = None
+        """Whose connection fails."""
         self.overlapping: set[UUID] = set()
         self.most = 0
         """How many were under way at a time."""
@@ -57,6 +63,8 @@ class Commits:
                 own[1].set()
         assert own[1].wait(PATIENCE)
         try:
+            if db is self.refused:
+                raise OperationalError("too many clients already")
             free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
             skipped = {lease.run_id: Receipt() for lease, _ in writes if lease.run_id in self.held}
             return skipped | (committing.write_batch(db, free) if free else {})
@@ -89,8 +97,8 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
 
 @pytest.fixture
 def slow(committer: Committer) -> Committer:
-    """A committer whose commits have taken long."""
-    committer._relief._slow, committer._relief._seconds = 1.0, 1e9
+    """A committer whose commits take long, by what it goes by."""
+    committer._relief._slow = -1.0
     return committer
 
 
@@ -158,15 +166,19 @@ def test_where_commits_are_quick_there_is_one_at_a_time(
 def test_it_is_the_last_commits_that_say_whether_they_are_slow(
     committer: Committer, commits: Commits, leases: list[Lease]
 ) -> None:
-    relief = committer._relief
+    calls: list[float] = []
+    relief = Relief(committer._db, lambda: calls.append(relief._seconds))
     relief._slow = 0.004
-    for seconds, is_slow in ((0.001, False), (0.006, True), (0.001, False)):
-        for _ in range(8):
+    for seconds, is_slow in ((0.001, False), (0.006, True), (0.001, False), (1_000.0, True), (0.001, False)):
+        for _ in range(12):
             relief.note(seconds)
-        relief.begins()
+        calls.clear()
+        relief.leader_begins()
         relief.ask()
         assert relief.is_under_way is is_slow
-        wait_until(lambda: not relief.is_under_way, message="the relief, which finds nothing")
+        if is_slow:
+            wait_until(lambda: calls, message="the relief")
+            relief.ends(has_failed=False)
 
 
 def test_those_who_gather_beside_a_relief_are_taken_after_it(
@@ -264,7 +276,7 @@ def test_a_row_that_the_relief_finds_held_is_tried_again_by_whoever_leads(
 
 
 def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
-    pool: ThreadPoolExecutor, slow: Committer, commits: Commits, lease: Callable[[], Lease]
+    slow: Committer, commits: Commits, lease: Callable[[], Lease]
 ) -> None:
     commits.finish_all()
     threaded, looped = [lease() for _ in range(8)], [lease() for _ in range(16)]
@@ -275,7 +287,6 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
     def hold() -> None:
         while not is_over.wait(0.003):
             commits.held = set(dice.sample(everybody, 4))
-        commits.held = set()
 
     def steps(mine: Lease) -> None:
         for turn in range(20):
@@ -288,22 +299,117 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
     async def all_of_them() -> None:
         await asyncio.gather(*(asteps(mine) for mine in looped))
 
-    holding = pool.submit(hold)
-    futures = [pool.submit(steps, mine) for mine in threaded]
-    asyncio.run(asyncio.wait_for(all_of_them(), 30))
-    for future in futures:
-        future.result(30)
-    is_over.set()
-    holding.result(PATIENCE)
-    assert JournalEntry.objects.count() == 24 * 20
+    # Whoever waits for ever must not keep the others from being told of it.
+    calls: list[Callable[[], object]] = [hold, lambda: asyncio.run(all_of_them())]
+    calls += [partial(steps, mine) for mine in threaded]
+    holding, *writing = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in (holding, *writing):
+        thread.start()
+    try:
+        wait_until(lambda: JournalEntry.objects.count() == 24 * 20, 30, message="all writes")
+        wait_until(lambda: not any(thread.is_alive() for thread in writing), message="all answers")
+    finally:
+        is_over.set()
+        holding.join(PATIENCE)
+        commits.held = set()
     assert (commits.most, commits.overlapping) == (2, set())
     wait_until(lambda: not slow._is_led and not slow._relief.is_under_way, message="everybody to step down")
     assert not slow._waiting and not slow._held and not slow._under_way
 
 
+def test_what_its_connection_does_not_reach_is_sent_again_by_the_leader(
+    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader's may be well: nobody waits for the other until its lease is over, and for a while there is none."""
+    commits.refused = slow._relief.db
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    last = hand_over(slow, leases[1], Write(entries(step_entry("last", seq=2)), outcome=Released()))
+    few = hand_over(slow, leases[4])
+    commits.finish(1)
+    wait_until(lambda: not slow._relief.is_under_way, message="the relief to give up")
+    assert not any(one.done() for one in others)
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others, few))
+    assert last.result(PATIENCE).status == "queued"
+    assert [paths(one) for one in leases[:3]] == [["step"], ["last", "step"], ["step"]]
+    slow._relief.leader_begins()
+    slow._relief.ask()
+    assert not slow._relief.is_under_way
+    rested = clock.monotonic() + REST_SECONDS
+    monkeypatch.setattr(clock, "monotonic", lambda: rested)
+    slow._relief.ask()
+    assert not slow._relief.is_under_way
+    slow._relief.leader_begins()
+    slow._relief.ask()
+    assert slow._relief.is_under_way
+
+
+def test_few_do_not_wait_for_a_relief_that_hangs(
+    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    early = hand_over(slow, leases[4])
+    commits.finish(0)
+    assert first.result(PATIENCE).is_held
+    # Handed over before it is late, and after.
+    wait_until(lambda: len(commits.batches) == 3, message="the leader beside it")
+    assert commits.batches[2] == ids(leases[4:5])
+    commits.finish(2)
+    assert early.result(PATIENCE).is_held
+    late = begin(slow, commits, leases[5])
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (*others, late))
+
+
+@pytest.mark.parametrize("handed_over", [4, 8], ids=["asked with a write", "asked with a commit"])
+def test_where_there_is_no_thread_for_it_commits_are_made_one_at_a_time(
+    slow: Committer,
+    commits: Commits,
+    leases: list[Lease],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    handed_over: int,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(relief_module.threading.Thread, "start", refuse)
+    if handed_over == 8:
+        slow._relief._may_be_asked = False
+        monkeypatch.setattr(slow._relief, "leader_begins", lambda: None)
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:handed_over]]
+    slow._relief._may_be_asked = True
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+    assert commits.most == 1 and not slow._relief.is_under_way
+    assert "slow commits are made one at a time: can't start new thread" in caplog.text
+
+
+def test_a_write_of_another_sort_does_not_overtake_a_threads(
+    pool: ThreadPoolExecutor, slow: Committer, commits: Commits, leases: list[Lease]
+) -> None:
+    mine, *rest = leases
+    begin(slow, commits, rest[0])
+    threaded = pool.submit(slow.write, mine, a_step("first"))
+    wait_until(lambda: len(slow._waiting) == 1, message="the thread in line")
+    last = hand_over(slow, mine, Write(entries(step_entry("last", seq=2)), outcome=Released()))
+    others = [hand_over(slow, one) for one in rest[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    assert mine.run_id not in commits.batches[1]
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (threaded, *others))
+    assert last.result(PATIENCE).status == "queued"
+    assert paths(mine) == ["first", "last"]
+
+
 def test_closing_ends_it(db: PrivateDatabase, commits: Commits, leases: list[Lease]) -> None:
     committer = Committer(db, lambda *_: None)
-    committer._relief._slow, committer._relief._seconds = 1.0, 1e9
+    committer._relief._slow = -1.0
     first = begin(committer, commits, leases[0])
     others = [hand_over(committer, one) for one in leases[1:4]]
     wait_until(lambda: len(commits.batches) == 2, message="the relief")

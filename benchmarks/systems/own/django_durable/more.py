@@ -46,7 +46,7 @@ class More:
         from benchmarks import rows
 
         # Their ids are older than what has been counted so far.
-        self.counts = Counts()
+        self.counts = Counts(self.after)
         self._hidden = ExitStack()
         self._hidden.enter_context(transaction.atomic())
         template = self.one_step.enqueue(count=1).id
