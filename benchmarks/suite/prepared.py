@@ -33,16 +33,16 @@ def prepared(
     environment = scene.environment(database, variant)
     if beside:
         environment["BENCH_REDIS"] = environment["BENCH_REDIS"].replace("db=0", "db=1")
-    # Sixty times the same tables of our own, for which the migrations take a second each time.
-    template = f"{participant.name}_template"
-    if participant.is_own and scene.has_database(template):
+    # A hundred times the same tables, for which it takes a second each time to import and to migrate. Ours are the same
+    # in all variants.
+    template = f"{participant.name}_{'' if participant.is_own else f'{variant}_'}template".replace("-", "_")
+    if scene.has_database(template):
         scene.new_database(database, template)
     else:
         scene.new_database(database)
         if subprocess.run([python, participant.script, "prepare"], env=environment, check=False).returncode:
             raise Unprepared(f"{participant.name} {variant}")
-        if participant.is_own:
-            scene.new_database(template, database)
+        scene.new_database(template, database)
     log = scene.folder / f"{database}.log"
     with client(python, participant.script, environment) as asked:
         yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part)
