@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from math import inf
@@ -12,6 +13,7 @@ import pytest
 from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
+from django_durable.store.receipts import Receipt
 from django_durable.worker.submission import SHARE_SECONDS, Submission, Turns, answer_all
 
 
@@ -38,6 +40,22 @@ def test_all_threads_of_a_batch_go_on_though_none_of_them_ends() -> None:
     all_of_them = [Waiting(run) for run in range(8)]
     answer_all(one.submission for one in all_of_them)
     assert all(one.goes_on.wait(60) for one in all_of_them)
+
+
+def test_a_loop_that_was_closed_keeps_nobody_else_from_being_told() -> None:
+    closed, alive = asyncio.new_event_loop(), asyncio.new_event_loop()
+    receipt = Receipt(is_held=True)
+    told = [
+        Submission(Lease(UUID(int=run), UUID(int=0), inf), Write(), loop) for run, loop in enumerate((closed, alive))
+    ]
+    for one in told:
+        one.settle(receipt)
+    closed.close()
+    answer_all(told)
+    future = told[1].future
+    assert future is not None
+    assert alive.run_until_complete(asyncio.wait_for(future, 60)) is receipt
+    alive.close()
 
 
 def unstarted(count: int) -> list[Submission]:

@@ -163,22 +163,44 @@ def test_where_commits_are_quick_there_is_one_at_a_time(
     assert committer._relief._thread is None and committer._relief.db.connection.connection is None
 
 
-def test_it_is_the_last_commits_that_say_whether_they_are_slow(
-    committer: Committer, commits: Commits, leases: list[Lease]
-) -> None:
-    calls: list[float] = []
-    relief = Relief(committer._db, lambda: calls.append(relief._seconds))
+@pytest.fixture
+def alone(db: PrivateDatabase) -> Iterator[Relief]:
+    """Under way, once it is asked, until the test ends it."""
+    relief = Relief(db, lambda: None)
     relief._slow = 0.004
+    yield relief
+    relief.close()
+
+
+def is_begun(relief: Relief) -> bool:
+    """Whether it comes where it is asked beside a new commit."""
+    relief.leader_begins()
+    relief.ask()
+    return relief.is_under_way
+
+
+def test_it_is_the_last_commits_that_say_whether_they_are_slow(alone: Relief) -> None:
     for seconds, is_slow in ((0.001, False), (0.006, True), (0.001, False), (1_000.0, True), (0.001, False)):
         for _ in range(12):
-            relief.note(seconds)
-        calls.clear()
-        relief.leader_begins()
-        relief.ask()
-        assert relief.is_under_way is is_slow
-        if is_slow:
-            wait_until(lambda: calls, message="the relief")
-            relief.ends(has_failed=False)
+            alone.note(seconds)
+        assert is_begun(alone) is is_slow
+        alone.ends(has_failed=False)
+
+
+def test_after_its_connection_has_failed_there_is_none_for_a_while(
+    alone: Relief, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    alone._slow = -1.0
+    assert is_begun(alone)
+    alone.ends(has_failed=True)
+    assert not is_begun(alone)
+    now += REST_SECONDS
+    # Asked once for each commit of the leader's, whatever came of that.
+    alone.ask()
+    assert not alone.is_under_way
+    assert is_begun(alone)
 
 
 def test_those_who_gather_beside_a_relief_are_taken_after_it(
@@ -318,9 +340,9 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
 
 
 def test_what_its_connection_does_not_reach_is_sent_again_by_the_leader(
-    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
+    slow: Committer, commits: Commits, leases: list[Lease]
 ) -> None:
-    """The leader's may be well: nobody waits for the other until its lease is over, and for a while there is none."""
+    """The leader's may be well: nobody waits for the other until its lease is over."""
     commits.refused = slow._relief.db
     first = begin(slow, commits, leases[0])
     others = [hand_over(slow, one) for one in leases[1:4]]
@@ -334,21 +356,9 @@ def test_what_its_connection_does_not_reach_is_sent_again_by_the_leader(
     assert all(one.result(PATIENCE).is_held for one in (first, *others, few))
     assert last.result(PATIENCE).status == "queued"
     assert [paths(one) for one in leases[:3]] == [["step"], ["last", "step"], ["step"]]
-    slow._relief.leader_begins()
-    slow._relief.ask()
-    assert not slow._relief.is_under_way
-    rested = clock.monotonic() + REST_SECONDS
-    monkeypatch.setattr(clock, "monotonic", lambda: rested)
-    slow._relief.ask()
-    assert not slow._relief.is_under_way
-    slow._relief.leader_begins()
-    slow._relief.ask()
-    assert slow._relief.is_under_way
 
 
-def test_few_do_not_wait_for_a_relief_that_hangs(
-    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_do_not_wait_for_a_relief_that_hangs(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
     first = begin(slow, commits, leases[0])
     others = [hand_over(slow, one) for one in leases[1:4]]
     wait_until(lambda: len(commits.batches) == 2, message="the relief")
