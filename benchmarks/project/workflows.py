@@ -86,7 +86,7 @@ def asleep(ctx: Context, seconds: float) -> float:
 def loop(ctx: Context, marks: list[int]) -> list[float]:
     """Turns of one step, up to the last of ``marks``: the instants of those turns.
 
-    They are in the state, so that no replay loses them: at the end it is some fifty bytes longer than at first.
+    They are in the state, so that no replay loses them: at the end it is some two hundred bytes longer than at first.
     """
 
     def turn(ctx: Context, state: dict[str, Any]) -> Break | Continue:

@@ -29,7 +29,7 @@ from .scenarios import SCENARIOS, Bench, Sample, measured
 from .stage import Stage, stage
 from .systems import FLOOR, OWN, Participant, participants
 
-NAMED = {"S1": "doors", "S2": "drains", "S3": "drains"}
+NAMED = {"S1": "doors", "S2": "drains", "S3": "drains", "S9": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
 DRAINS = ("sync", "sync-threads", "async")
 AGAIN = {

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from statistics import median
 
 from .meter import Meter
 from .quiet import wait_until_quiet
@@ -17,6 +19,8 @@ FEW, MANY = 1_000, 10_000
 TURNS = 10_000
 TURNS_AT_LEAST = 300
 """``loops`` compares windows of a hundred turns."""
+BLOCKS = 5
+"""What else the machine does for a moment is in one of them, and not in their median."""
 
 
 @contextmanager
@@ -50,19 +54,23 @@ def loop(bench: Bench) -> Iterator[Once]:
 
 @contextmanager
 def worker_loop(bench: Bench) -> Iterator[Once]:
-    """Milliseconds of a turn of one step in a worker process: of turns 100 to 1,100 and of the last thousand."""
+    """Milliseconds of a turn of one step in a worker process: of turns 100 to 1,100 and of the last thousand, each the
+    median of ``BLOCKS`` blocks of them."""
     with bench.workers(1) as started:
 
         def once() -> Iterator[Sample]:
             turns = max(TURNS_AT_LEAST, bench.part_of(TURNS))
-            window, first, last = turns // 10, turns // 100, turns - 1
+            block, first, last = turns // 10 // BLOCKS, turns // 100, turns - 1
+            early = [first + block * number for number in range(BLOCKS + 1)]
+            late = [last - block * number for number in reversed(range(BLOCKS + 1))]
             noise = wait_until_quiet(bench.patience)
             meter = Meter(bench.stage, bench.client.pid, started)
-            marks = [first, first + window, last - window, last]
-            instants = bench.client.ask("loop_in_worker", marks=marks).result
+            instants = bench.client.ask("loop_in_worker", marks=early + late).result
             cost = meter.cost(turns)
             started.check()
-            for figure, (begun, ended) in (("S8_early_turn_ms", instants[:2]), ("S8_late_turn_ms", instants[2:])):
-                yield Sample(figure, 1e3 * (ended - begun) / window, cost, noise, window)
+            reached = {"S8_early_turn_ms": instants[: len(early)], "S8_late_turn_ms": instants[len(early) :]}
+            for figure, seen in reached.items():
+                seconds = median(ended - begun for begun, ended in pairwise(seen))
+                yield Sample(figure, 1e3 * seconds / block, cost, noise, BLOCKS * block)
 
         yield once

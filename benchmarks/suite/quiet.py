@@ -7,7 +7,8 @@ from collections import deque
 
 import psutil
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, LOOK_AT_POLLS = 0.25, 0.5
+"""How long a look is, and where workers are up: what polls a few times a second would be in a shorter one by chance."""
 BUSY = 0.25
 """Of one core: two idle workers of DBOS take 0.17 for their polling. Where nothing is started yet, or all of it is
 held, whatever else runs is not ours."""
@@ -21,8 +22,9 @@ def wait_until_quiet(patience: float, *, are_up: bool = False) -> float:
     workers, not held, which may poll."""
     ends = time.monotonic() + patience
     last = deque[float](maxlen=LOOKS)
+    seconds = LOOK_AT_POLLS if are_up else LOOK_SECONDS
     while True:
-        used = float(psutil.cpu_percent(interval=LOOK_SECONDS) / 100 * (psutil.cpu_count() or 1))
+        used = float(psutil.cpu_percent(interval=seconds) / 100 * (psutil.cpu_count() or 1))
         last.append(used)
         polls = are_up and len(last) == LOOKS and max(last) < POLLING and max(last) - min(last) < APART
         if used < BUSY or polls or time.monotonic() > ends:

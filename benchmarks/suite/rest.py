@@ -34,7 +34,7 @@ REST: dict[str, Rest] = {
     "S7": Rest(sleepers, BOTH_QUEUES),
     "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES),
     "S8-loop": Rest(flat.loop),
-    "S8-worker-loop": Rest(flat.worker_loop),
+    "S8-worker-loop": Rest(flat.worker_loop, times=2),
     "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), SLOWLY),
     "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), SLOWLY, times=3),
     "S10-S4": Rest(partial(fast_and_slow, scenario=scenarios.sequential)),

@@ -23,13 +23,16 @@ from .workers import Workers, workers
 TIMEOUT = 180.0
 BULK = 500
 WARM_UP = 20
-AT_ONCE = 10
+AT_ONCE = 5
 LATENCY_SECONDS = 4.0
 """For a system that polls each second three hundred runs would be five minutes: as many as come in this time have to
 do."""
 ENOUGH_SECONDS, MOST = 4.0, 9
 """A scenario is repeated for so long, and so many times at most: what takes a quarter of a second would otherwise be
 measured in one moment of a machine that others use too. Whole processes were seen to be a third slower for that."""
+LONG_SECONDS = 15.0
+"""After so long the last of the repetitions is left out: those who are slow would be half of all the time, and what
+takes seconds is an average of many moments already."""
 FIRST = 0.25
 """So much of a scenario is its first repetition, which does not count: what it is to warm is warm by then."""
 FROM_RELEASE = "from_release"
@@ -247,8 +250,9 @@ SCENARIOS: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
 
 
 def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
-    """The samples of each time that the scenario is measured: ``repetitions`` times, the first of which is shorter, and
-    more often where these are soon over. Those of the last one know what all of it left behind.
+    """The samples of each time that the scenario is measured: ``repetitions`` times, the first of which is shorter,
+    more often where these are soon over, and once less where they take long. Those of the last one know what all of it
+    left behind.
 
     Raises Missing where the system has no such thing.
     """
@@ -273,8 +277,12 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
 
 
 def _goes_on(done: int, repetitions: int, seconds: float) -> bool:
-    """Who asks for one or two tries something out, and gets these."""
-    return done < repetitions or (repetitions > 3 and done <= MOST and seconds < ENOUGH_SECONDS)
+    if repetitions <= 3 or done < repetitions - 1:
+        # Who asks for one or two tries something out, and gets these.
+        return done < repetitions
+    if done < repetitions:
+        return seconds < LONG_SECONDS
+    return done <= MOST and seconds < ENOUGH_SECONDS
 
 
 def _first(full: Sizes) -> Sizes:

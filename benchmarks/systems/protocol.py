@@ -37,7 +37,7 @@ class System(ABC):
     doors: ClassVar[tuple[str, ...]] = ()
     """Those of them that start runs each in a way of its own; none named: all."""
     drains: ClassVar[tuple[str, ...]] = ()
-    """The ways that are measured where many runs are worked off (S2, S3), if these are others; none named: the
+    """The ways that are measured where many runs are worked off (S2, S3, S9), if these are others; none named: the
     ``variants``."""
     is_pushed: ClassVar[bool] = False
     """True where runs begin as soon as they are started and cannot be queued up before a worker is there."""

@@ -112,7 +112,7 @@ def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPa
         assert suite._variants("S7", participant, told) == expected
     peer = PARTICIPANTS[-1]
     assert suite._variants("S1", peer, told) == ["direct"]
-    for scenario in ("S2", "S3"):
+    for scenario in ("S2", "S3", "S9"):
         assert suite._variants(scenario, peer, told) == told["drains"]
     assert suite._variants("S4", peer, told) == told["variants"]
 
