@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from tests.processes import PATIENCE, wait_until
 from tests.store.rows import entries, step_entry
 
 Batches = list[list[UUID]]
+TURNS = 20
 
 
 class Store:
@@ -38,6 +40,9 @@ class Store:
     def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]]) -> Any:
         self.batches.append([lease.run_id for lease, _ in writes])
         assert self.is_open.wait(PATIENCE)
+        return self.write(db, writes)
+
+    def write(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]]) -> Any:
         if self.errors:
             raise self.errors.pop(0)
         free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
@@ -96,3 +101,44 @@ def hear(told: Future[Receipt], receipt: Receipt | None, error: BaseException | 
 
 WAYS: list[Any] = [Committer.write, awrite, sent, partial(sent, may_lead=False)]
 by_thread_and_by_coroutine = pytest.mark.parametrize("write", WAYS, ids=["thread", "coroutine", "sent", "handed over"])
+
+
+def throng(committer: Committer, store: Store, threaded: Sequence[Lease], looped: Sequence[Lease]) -> None:
+    """Twenty writes each, by threads in all their ways and by coroutines, while some of their rows are held for a
+    moment: until all are made and answered, and nobody leads or waits any more."""
+    dice = random.Random(4711)
+    everybody = [one.run_id for one in (*threaded, *looped)]
+    before = JournalEntry.objects.count()
+    is_over = threading.Event()
+
+    def hold() -> None:
+        while not is_over.wait(0.003):
+            store.held = set(dice.sample(everybody, len(everybody) // 4))
+
+    def steps(mine: Lease) -> None:
+        for turn in range(TURNS):
+            assert WAYS[dice.choice([0, 2, 3])](committer, mine, a_step(f"{turn}")).is_held
+
+    async def asteps(mine: Lease) -> None:
+        for turn in range(TURNS):
+            assert (await committer.awrite(mine, a_step(f"{turn}"))).is_held
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asteps(mine) for mine in looped))
+
+    # Whoever waits for ever must not keep the others from being told of it.
+    calls: list[Callable[[], object]] = [hold, lambda: asyncio.run(all_of_them())]
+    calls += [partial(steps, mine) for mine in threaded]
+    holding, *writing = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in (holding, *writing):
+        thread.start()
+    expected = before + TURNS * len(everybody)
+    try:
+        wait_until(lambda: JournalEntry.objects.count() == expected, 30, message="all writes")
+        wait_until(lambda: not any(thread.is_alive() for thread in writing), message="all answers")
+    finally:
+        is_over.set()
+        holding.join(PATIENCE)
+        store.held = set()
+    wait_until(lambda: not committer._is_led and not committer._relief.is_under_way, message="everybody to step down")
+    assert not committer._waiting and not committer._held and not committer._under_way

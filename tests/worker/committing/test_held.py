@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -16,12 +13,11 @@ from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Released
-from django_durable.models import JournalEntry
 from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import LEASE, entries, step_entry
-from tests.worker.committing.lining_up import WAYS, Store, a_step, by_thread_and_by_coroutine, paths
+from tests.worker.committing.lining_up import Store, a_step, by_thread_and_by_coroutine, paths, throng
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,38 +125,7 @@ def test_a_held_row_is_lost_when_its_lease_ends(
 
 
 def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
-    committer: Committer, store: Store, pool: ThreadPoolExecutor, lease: Callable[[], Lease]
+    committer: Committer, store: Store, lease: Callable[[], Lease]
 ) -> None:
     """Whoever leads, and whoever was the last to lead: each row that is held for a while is written in the end."""
-    threaded, looped = [lease() for _ in range(8)], [lease() for _ in range(8)]
-    dice = random.Random(4711)
-    everybody = [one.run_id for one in (*threaded, *looped)]
-    is_over = threading.Event()
-
-    def hold() -> None:
-        while not is_over.wait(0.003):
-            store.held = set(dice.sample(everybody, 6))
-        store.held = set()
-
-    def steps(mine: Lease) -> None:
-        for turn in range(20):
-            write = WAYS[dice.choice([0, 2, 3])]
-            assert write(committer, mine, a_step(f"{turn}")).is_held
-
-    async def asteps(mine: Lease) -> None:
-        for turn in range(20):
-            assert (await committer.awrite(mine, a_step(f"{turn}"))).is_held
-
-    async def all_of_them() -> None:
-        await asyncio.gather(*(asteps(mine) for mine in looped))
-
-    holding = pool.submit(hold)
-    futures = [pool.submit(steps, mine) for mine in threaded]
-    asyncio.run(asyncio.wait_for(all_of_them(), 30))
-    for future in futures:
-        future.result(30)
-    is_over.set()
-    holding.result(PATIENCE)
-    assert JournalEntry.objects.count() == 16 * 20
-    wait_until(lambda: not committer._is_led, message="the last leader to step down")
-    assert not committer._waiting and not committer._held
+    throng(committer, store, [lease() for _ in range(8)], [lease() for _ in range(8)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,8 +16,6 @@ from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Released
-from django_durable.models import JournalEntry
-from django_durable.store import committing
 from django_durable.store.database import PrivateDatabase
 from django_durable.store.receipts import Receipt
 from django_durable.worker import batch_writer
@@ -29,19 +25,18 @@ from django_durable.worker.committer import Committer
 from django_durable.worker.relief import REST_SECONDS, Relief
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import entries, step_entry
-from tests.worker.committing.lining_up import WAYS, a_step, hear, paths
+from tests.worker.committing.lining_up import Store, a_step, hear, paths, throng
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BATCH = 3
 
 
-class Commits:
-    """Stands before ``write_batch``: each commit is under way until it is let go, and no run is in two of them."""
+class Commits(Store):
+    """Each commit is under way until it is let go, and no run is in two of them."""
 
     def __init__(self) -> None:
-        self.batches: list[list[UUID]] = []
-        self.held: set[UUID] = set()
+        super().__init__()
         self.refused: PrivateDatabase | None = None
         """Whose connection fails."""
         self.overlapping: set[UUID] = set()
@@ -65,9 +60,7 @@ class Commits:
         try:
             if db is self.refused:
                 raise OperationalError("too many clients already")
-            free = [(lease, write) for lease, write in writes if lease.run_id not in self.held]
-            skipped = {lease.run_id: Receipt() for lease, _ in writes if lease.run_id in self.held}
-            return skipped | (committing.write_batch(db, free) if free else {})
+            return self.write(db, writes)
         finally:
             with self._lock:
                 self._under_way.remove(own)
@@ -301,42 +294,8 @@ def test_nobody_is_left_waiting_in_a_throng_with_held_rows(
     slow: Committer, commits: Commits, lease: Callable[[], Lease]
 ) -> None:
     commits.finish_all()
-    threaded, looped = [lease() for _ in range(8)], [lease() for _ in range(16)]
-    dice = random.Random(4711)
-    everybody = ids([*threaded, *looped])
-    is_over = threading.Event()
-
-    def hold() -> None:
-        while not is_over.wait(0.003):
-            commits.held = set(dice.sample(everybody, 4))
-
-    def steps(mine: Lease) -> None:
-        for turn in range(20):
-            assert WAYS[dice.choice([0, 2, 3])](slow, mine, a_step(f"{turn}")).is_held
-
-    async def asteps(mine: Lease) -> None:
-        for turn in range(20):
-            assert (await slow.awrite(mine, a_step(f"{turn}"))).is_held
-
-    async def all_of_them() -> None:
-        await asyncio.gather(*(asteps(mine) for mine in looped))
-
-    # Whoever waits for ever must not keep the others from being told of it.
-    calls: list[Callable[[], object]] = [hold, lambda: asyncio.run(all_of_them())]
-    calls += [partial(steps, mine) for mine in threaded]
-    holding, *writing = [threading.Thread(target=call, daemon=True) for call in calls]
-    for thread in (holding, *writing):
-        thread.start()
-    try:
-        wait_until(lambda: JournalEntry.objects.count() == 24 * 20, 30, message="all writes")
-        wait_until(lambda: not any(thread.is_alive() for thread in writing), message="all answers")
-    finally:
-        is_over.set()
-        holding.join(PATIENCE)
-        commits.held = set()
+    throng(slow, commits, [lease() for _ in range(8)], [lease() for _ in range(16)])
     assert (commits.most, commits.overlapping) == (2, set())
-    wait_until(lambda: not slow._is_led and not slow._relief.is_under_way, message="everybody to step down")
-    assert not slow._waiting and not slow._held and not slow._under_way
 
 
 def test_what_its_connection_does_not_reach_is_sent_again_by_the_leader(
