@@ -15,6 +15,7 @@ from ..core.journal.outcomes import Suspended
 from ..core.unwinding import Unwind
 from .interruption import Interruption
 from .misuse import cut_short, left_under_way, refuse_other_thread, refuse_outer_context, side_by_side
+from .tasks_made import tasks_made
 
 _Task = ref[asyncio.Task[Any]]
 
@@ -40,6 +41,8 @@ class Calls:
         self._main: _Task | None = None
         """What the line's code runs in, once it does: its own code may cancel this one."""
         self._task: _Task | None = None
+        self._made_before: int | None = None
+        """How many tasks the loop had made when the line's code began."""
         self._name = ""
         """Of the latest call: the task that it was made in, and its name."""
         self._is_under_way = False
@@ -53,6 +56,7 @@ class Calls:
     def enter(self) -> None:
         """The line's code runs in the present task."""
         self._main = self._task = _present_task()
+        self._made_before = tasks_made()
 
     def interrupt(self, *, at_once: bool) -> bool:
         """Whoever has spawned this line interrupts it: a branch that lost, or ``at_once`` a run that ends. Whether its
@@ -159,10 +163,17 @@ class Calls:
     async def settle(self, flow: Flow) -> None:
         """The line's code has ended: end the call that it has left under way. Raises ContextMisuse where it has."""
         # A task that was created and not awaited gets its first turn: what it calls is then known.
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
+        if self._may_have_left_a_task():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
         if self._is_under_way and self._task is not self._main:
             await self._end_left(flow)
+
+    def _may_have_left_a_task(self) -> bool:
+        """No: another turn of the loop is a tenth of a run of one step. Nor has the code cancelled its own task, which
+        would be delivered in that turn, and else instead of what the code returns."""
+        task, made = asyncio.current_task(), tasks_made()
+        return made is None or made != self._made_before or task is None or task.cancelling() > 0
 
     async def _end_left(self, flow: Flow) -> None:
         """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""

@@ -26,6 +26,7 @@ from ..executor.commit import Commit
 from ..executor.failing import note_retry, refused
 from ..executor.interruption import Interruption
 from ..executor.sync_attempt import perform_attempt
+from ..executor.tasks_made import TaskFactory
 from ..store.claiming import Claim
 from ..store.receipts import Receipt
 from ..workflows.definition import Workflow
@@ -170,6 +171,7 @@ class LoopPool:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(TaskFactory())
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="durable-loop", daemon=True)

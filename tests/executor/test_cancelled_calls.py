@@ -29,7 +29,7 @@ from django_durable.testing import run_until_idle
 from tests.app.models import Counter
 from tests.direct_commit import DirectCommit
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract, pytest.mark.usefixtures("on_each_loop")]
 AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
 LATER = Retry(max_attempts=3, initial=60)
 SOON = 0.01

@@ -29,7 +29,7 @@ from tests.direct_commit import DirectCommit
 
 from .on_a_loop import after_turns
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.contract, pytest.mark.usefixtures("on_each_loop")]
 PATIENCE = 60
 AT_ONCE = Retry(max_attempts=3, initial=0, maximum=0)
 Body = Callable[[AsyncContext], Awaitable[Any]]

@@ -65,6 +65,14 @@ RESULTS = [
         ("tests/worker/committing/test_relief.py::test_a_thread_leads_beside_a_relief_and_is_not_taken_by_it",),
     ),
     Mutant(
+        "left-task-is-not-seen",
+        "executor/async_calls.py",
+        "return made is None or made != self._made_before or task is None or task.cancelling() > 0",
+        "return False",
+        "A ctx call in a task that nobody awaits is lost without a word, and the run succeeds.",
+        ("tests/executor/test_side_by_side.py::test_a_call_that_is_left_under_way_is_ended_and_fails_the_run",),
+    ),
+    Mutant(
         "read-only-fails-the-write",
         "store/reaching.py",
         "return state in SESSION_IS_UNFIT",
