@@ -12,7 +12,6 @@ from itertools import pairwise
 from statistics import median
 
 from .meter import Meter
-from .quiet import wait_until_quiet
 from .scenarios import Bench, Once, Sample
 
 FEW, MANY = 1_000, 10_000
@@ -30,7 +29,7 @@ def fan_out(bench: Bench) -> Iterator[Once]:
     def once() -> Iterator[Sample]:
         for figure, full in (("S8_few_child_ms", FEW), ("S8_many_child_ms", MANY)):
             count = bench.part_of(full)
-            noise = wait_until_quiet(bench.patience)
+            noise = bench.wait_until_quiet()
             meter = Meter(bench.stage, bench.client.pid)
             value = bench.client.ask("fan_out", count=count).result
             yield Sample(figure, value, meter.cost(count), noise, count)
@@ -44,7 +43,7 @@ def loop(bench: Bench) -> Iterator[Once]:
 
     def once() -> Iterator[Sample]:
         turns = max(TURNS_AT_LEAST, bench.part_of(TURNS))
-        noise = wait_until_quiet(bench.patience)
+        noise = bench.wait_until_quiet()
         early, late = bench.client.ask("loop", turns=turns).result
         yield Sample("S8_early_turn_us", 1e6 * early, {}, noise, turns)
         yield Sample("S8_late_turn_us", 1e6 * late, {}, noise, turns)
@@ -63,7 +62,7 @@ def worker_loop(bench: Bench) -> Iterator[Once]:
             block, first, last = turns // 10 // BLOCKS, turns // 100, turns - 1
             early = [first + block * number for number in range(BLOCKS + 1)]
             late = [last - block * number for number in reversed(range(BLOCKS + 1))]
-            noise = wait_until_quiet(bench.patience)
+            noise = bench.wait_until_quiet(are_up=True)
             meter = Meter(bench.stage, bench.client.pid, started)
             instants = bench.client.ask("loop_in_worker", marks=early + late).result
             cost = meter.cost(turns)

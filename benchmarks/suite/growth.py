@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from .client import wait_until
-from .quiet import wait_until_quiet
 from .scenarios import TIMEOUT, Bench, Once, Sample, drain, work_off
 
 PROCESSES = (1, 2, 4)
@@ -84,7 +83,7 @@ def by_journal(bench: Bench, *, entries: int) -> Iterator[Once]:
         wait_until(bench.client, "parked", 2, timeout=TIMEOUT, pause=0.05)
 
     def once() -> Iterator[Sample]:
-        noise = wait_until_quiet(bench.patience)
+        noise = bench.wait_until_quiet()
         _, least = bench.client.ask("resume", run_id=empty, times=bench.part_of(RESUMES)).result
         claim, replay = bench.client.ask("resume", run_id=full, times=bench.part_of(RESUMES)).result
         yield Sample(f"replay_us@{entries}", 1e6 * (replay - least) / entries, {}, noise, entries)

@@ -13,7 +13,6 @@ import psutil
 import psycopg
 
 from .meter import Meter
-from .quiet import wait_until_quiet
 from .scenarios import TIMEOUT, Bench, Once, Sample
 from .workers import Workers
 
@@ -44,7 +43,7 @@ def _measured(bench: Bench, started: Workers) -> Iterator[Sample]:
     idle = resident(started)
     due = bench.part_of(DUE)
     bench.client.ask("sleep_many", count=bench.part_of(ASLEEP))
-    noise = wait_until_quiet(bench.patience)
+    noise = bench.wait_until_quiet()
     yield Sample("S7_idle_transactions", _transactions_a_second(bench), {}, noise)
     yield Sample("S7_asleep_more_mb", most_more(idle, resident(started)), {}, noise)
     bench.client.ask("wake_later", count=due, each_second=EACH_SECOND, seconds=bench.seconds_of(BEGINS_AFTER))

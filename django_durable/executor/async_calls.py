@@ -170,10 +170,15 @@ class Calls:
             await self._end_left(flow)
 
     def _may_have_left_a_task(self) -> bool:
-        """No: another turn of the loop is a tenth of a run of one step. Nor has the code cancelled its own task, which
-        would be delivered in that turn, and else instead of what the code returns."""
+        """Another turn of the loop is a tenth of a run of one step. It is made for a part, so that a loop whose turns
+        wait for nothing lets others have theirs, and where the code has cancelled its own task: the turn takes what
+        would else come in place of what the code returns.
+
+        What calls ``ctx`` in that turn without a task of its own, as a callback of the loop does, finds the line over.
+        """
         task, made = asyncio.current_task(), tasks_made()
-        return made is None or made != self._made_before or task is None or task.cancelling() > 0
+        is_part = self._around is not None
+        return is_part or made is None or made != self._made_before or task is None or task.cancelling() > 0
 
     async def _end_left(self, flow: Flow) -> None:
         """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_durable import AsyncContext
+from django_durable import AsyncContext, Break, Continue
 from django_durable.exceptions import ContextMisuse
 from django_durable.executor.async_driver import AsyncDriver
 from django_durable.executor.interruption import Interruption
@@ -70,6 +70,25 @@ async def cancelled_by_itself(ctx: AsyncContext) -> int:
 )
 def test_the_loop_turns_once_more_where_a_task_may_be_left(body: Body, is_counted: bool, turns: bool) -> None:
     assert turns_at_its_end(body, is_counted=is_counted) == (1, turns)
+
+
+def test_a_loop_whose_turns_wait_for_nothing_lets_others_have_theirs() -> None:
+    """It commits once a second only, and makes no task."""
+    ticks: list[int] = []
+
+    def tick() -> None:
+        ticks.append(len(ticks))
+        asyncio.get_running_loop().call_soon(tick)
+
+    async def turn(ctx: AsyncContext, number: int) -> Break | Continue:
+        return Continue(number + 1) if number < 50 else Break(len(ticks))
+
+    async def spin(ctx: AsyncContext) -> Any:
+        asyncio.get_running_loop().call_soon(tick)
+        return await ctx.loop("spin", turn, 0)
+
+    seen, _ = turns_at_its_end(spin)
+    assert seen >= 50
 
 
 @pytest.mark.parametrize("factory", [None, lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options)])

@@ -19,6 +19,7 @@ from django_durable.core.ids import uuid7
 from django_durable.core.journal.outcomes import Completed, Failed, Lost, Outcome, Released, Retried
 from django_durable.exceptions import ContextMisuse
 from django_durable.executor.attempt import Attempt
+from django_durable.executor.tasks_made import tasks_made
 from django_durable.models import Run
 from django_durable.store.claiming import Claim, Claimant, claim_next
 from django_durable.store.database import PrivateDatabase
@@ -128,6 +129,19 @@ async def ask_meanwhile() -> list[bool]:
 @durable_workflow(name="pools.meeting")
 async def meeting_another(ctx: AsyncContext, holds: bool) -> Any:
     return await ctx.step("meet", hold_a_transaction if holds else ask_meanwhile)
+
+
+@durable_workflow(name="pools.counting")
+async def counting(ctx: AsyncContext) -> int | None:
+    return tasks_made()
+
+
+def test_a_workers_loop_counts_the_tasks_that_are_made_on_it(db: PrivateDatabase, ends: Ends) -> None:
+    counting.enqueue()
+    pool = LoopPool(Outcomes(OwnThread(db), lambda claim: None, ends))
+    pool.start(claims_of(db, counting))
+    assert ends.wait_for(1) == [Completed("0")]
+    pool.close()
 
 
 def test_a_query_of_one_async_run_does_not_land_in_the_transaction_of_another(db: PrivateDatabase, ends: Ends) -> None:
