@@ -25,7 +25,7 @@ from .prepared import Unprepared, prepared
 from .report import report
 from .rest import REST
 from .rest import measured as rest_measured
-from .scenarios import SCENARIOS, Bench, Sample, measured
+from .scenarios import OF_FLOOR, SCENARIOS, Bench, Sample, measured
 from .stage import Stage, stage
 from .systems import FLOOR, OWN, Participant, participants
 
@@ -37,14 +37,14 @@ AGAIN = {
     "S1": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync",)},
     "S2": {OWN: DRAINS, "dbos": ("sync",), "dramatiq": ("best",)},
     "S3": {OWN: DRAINS, "dbos": ("sync",)},
-    "S4": {OWN: ("sync",)},
-    "S6": {OWN: ("sync",), "dbos": ("sync-direct",)},
+    "S4": {FLOOR: ("django",), OWN: ("sync",)},
+    "S6": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync-direct",)},
     "S9": {OWN: ("sync", "sync-threads"), "dbos": ("sync",)},
 }
 """Which variants of whom are measured again at the end of a scenario: ours that goals are held against, what all are
 compared with, and those of others that come nearest to a goal."""
-OF_FLOOR, WITH_FLOOR = "S0", ("S0", "S1")
-"""What ``FLOOR`` is measured in alone, and in all."""
+ONLY_FLOOR = "S0"
+"""What ``FLOOR`` is measured in alone."""
 
 
 def main() -> int:
@@ -166,9 +166,9 @@ def _variants(scenario: str, participant: Participant, told: dict[str, list[str]
     """None where it takes no part: to prepare it only to hear so takes seconds each time."""
     if scenario in REST:
         return REST[scenario].variants if participant.name == OWN else ()
-    if participant.name == FLOOR and scenario not in WITH_FLOOR:
+    if participant.name == FLOOR and scenario not in OF_FLOOR:
         return ()
-    if participant.name != FLOOR and scenario == OF_FLOOR:
+    if participant.name != FLOOR and scenario == ONLY_FLOOR:
         return ()
     found = told[NAMED.get(scenario, "variants")]
     return [variant for variant in found if variant in AGAIN[scenario][participant.name]] if visit else found

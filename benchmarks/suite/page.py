@@ -30,8 +30,10 @@ FIGURES = {
     "S2_drain": "S2: 5,000 one-step runs by two worker processes, runs a second",
     "S3_steps": "S3: 200 runs of 10 steps by one worker process, steps a second",
     "S4_step_ms": "S4: one run of 500 steps, ms a step",
+    "S4_commit_ms": "S4: one inserted row a commit through psycopg meanwhile, ms",
     "S6_latency_p50_ms": "S6: from enqueue to result, idle system, median ms",
     "S6_latency_p99_ms": "S6: the same, 99th percentile, ms",
+    "S6_commit_ms": "S6: one inserted row a commit through psycopg meanwhile, ms",
     "S9_mixed": "S9: one producer and two worker processes at once, runs a second",
 }
 REST_FIGURES = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from .client import client
 from .scenarios import Bench, Sizes
 from .stage import Stage
-from .systems import Participant
+from .systems import FLOOR, Participant
 
 
 class Unprepared(Exception):
@@ -45,4 +45,5 @@ def prepared(
         scene.new_database(template, database)
     log = scene.folder / f"{database}.log"
     with client(python, participant.script, environment) as asked:
-        yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part)
+        is_floor = participant.name == FLOOR
+        yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part, is_floor)

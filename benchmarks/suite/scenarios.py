@@ -89,6 +89,8 @@ class Bench:
     patience: float = 20.0
     """Seconds to wait for a quiet machine before each measurement."""
     part: float = 1.0
+    is_floor: bool = False
+    """Whether it is what the machine can do at all, and no system."""
     waited: float = 0.0
     """Seconds so far for a quiet machine."""
 
@@ -129,15 +131,29 @@ class Bench:
 
 
 @contextmanager
+def commits(bench: Bench, scenario: str) -> Iterator[Once]:
+    """What S4 and S6 are held against, in their own minutes; asked of ``limits`` alone."""
+
+    def once() -> Iterator[Sample]:
+        yield _commits(f"{scenario}_commit_ms", bench, bench.sizes.sequential)
+
+    yield once
+
+
+def _commits(figure: str, bench: Bench, count: int) -> Sample:
+    noise = bench.wait_until_quiet()
+    meter = Meter(bench.stage, bench.client.pid)
+    answer = bench.client.ask("commits", count=count)
+    return Sample(figure, 1000 * answer.seconds / count, meter.cost(count), noise, count)
+
+
+@contextmanager
 def limits(bench: Bench) -> Iterator[Once]:
     """S0: what psycopg does with this database where nothing stands between; asked of ``limits`` alone."""
 
     def once() -> Iterator[Sample]:
-        noise = bench.wait_until_quiet()
-        meter = Meter(bench.stage, bench.client.pid)
         count = bench.sizes.enqueue
-        answer = bench.client.ask("commits", count=count)
-        yield Sample("commit_ms", 1000 * answer.seconds / count, meter.cost(count), noise, count)
+        yield _commits("commit_ms", bench, count)
         noise = bench.wait_until_quiet()
         meter, count = Meter(bench.stage, bench.client.pid), 10 * count
         answer = bench.client.ask("batched_inserts", count=count, batch=BULK)
@@ -256,6 +272,13 @@ SCENARIOS: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
     "S6": latency,
     "S9": mixed,
 }
+OF_FLOOR: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
+    "S0": limits,
+    "S1": enqueue,
+    "S4": partial(commits, scenario="S4"),
+    "S6": partial(commits, scenario="S6"),
+}
+"""What is measured of ``limits`` in a scenario that it has a part in."""
 
 
 def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
@@ -269,7 +292,7 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
     last: list[Sample] = []
     operations = 0
     full = bench.sizes
-    with SCENARIOS[scenario](bench) as once:
+    with (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario](bench) as once:
         done, began, waited = 0, time.perf_counter(), bench.waited
         while _goes_on(done, repetitions, time.perf_counter() - began, bench.waited - waited):
             bench.sizes = full if done or repetitions == 1 else _first(full)
