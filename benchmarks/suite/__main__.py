@@ -39,7 +39,7 @@ AGAIN = {
     "S3": {OWN: DRAINS, "dbos": ("sync",)},
     "S4": {FLOOR: ("django",), OWN: ("sync",)},
     "S6": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync-direct",)},
-    "S9": {OWN: ("sync", "sync-threads"), "dbos": ("sync",)},
+    "S9": {OWN: ("sync",), "dbos": ("sync",)},
 }
 """Which variants of whom are measured again at the end of a scenario: ours that goals are held against, what all are
 compared with, and those of others that come nearest to a goal."""

@@ -46,4 +46,4 @@ def prepared(
     log = scene.folder / f"{database}.log"
     with client(python, participant.script, environment) as asked:
         is_floor = participant.name == FLOOR
-        yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part, is_floor)
+        yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part, is_floor=is_floor)

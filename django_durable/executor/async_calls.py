@@ -176,9 +176,10 @@ class Calls:
 
         What calls ``ctx`` in that turn without a task of its own, as a callback of the loop does, finds the line over.
         """
+        if self._around is not None:
+            return True
         task, made = asyncio.current_task(), tasks_made()
-        is_part = self._around is not None
-        return is_part or made is None or made != self._made_before or task is None or task.cancelling() > 0
+        return made is None or made != self._made_before or task is None or task.cancelling() > 0
 
     async def _end_left(self, flow: Flow) -> None:
         """Cancel the call that is under way and wait for its end: nothing of it acts once the attempt is over."""

@@ -67,8 +67,8 @@ RESULTS = [
     Mutant(
         "left-task-is-not-seen",
         "executor/async_calls.py",
-        "return is_part or made is None or made != self._made_before or task is None or task.cancelling() > 0",
-        "return is_part",
+        "return made is None or made != self._made_before or task is None or task.cancelling() > 0",
+        "return False",
         "A ctx call in a task that nobody awaits is lost without a word, and the run succeeds.",
         ("tests/executor/test_side_by_side.py::test_a_thread_is_waited_for",),
     ),
