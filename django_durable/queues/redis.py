@@ -127,10 +127,16 @@ class RedisQueue:
         # Who will not wait is not to block: Redis looks ten times a second whose time is up.
         if found or timeout <= 0:
             return found
-        timeout = max(timeout, SHORTEST_BLOCK)
-        # Redis is not asked for those that came with it: to begin with the first is worth more than one claim for all.
-        first = client.blpop(keys, timeout=timeout)
-        return [] if first is None else [first[1]]
+        # What has come with the first one is asked for in the same trip, so that one claim is for all of it.
+        pipe = client.pipeline(transaction=False)
+        pipe.blpop(keys, timeout=max(timeout, SHORTEST_BLOCK))
+        pipe.evalsha(self._take.sha, len(keys), *keys, limit - 1)
+        first, others = pipe.execute(raise_on_error=False)
+        if isinstance(first, Exception):
+            raise first
+        # The first one is out of its list, whatever the script says: where Redis has forgotten it, the next look tells
+        # it again.
+        return [] if first is None else [first[1], *([] if isinstance(others, Exception) else others)]
 
     def length(self, queue: str) -> int:
         def count() -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -219,25 +220,49 @@ if settings.QUEUE == "redis":
 
             return RedisQueue("default", "contract")
 
-        def test_a_run_that_is_waited_for_is_told_of_before_redis_is_asked_for_more(
-            self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+        @pytest.mark.parametrize(("limit", "count"), [(10, 5), (3, 3), (1, 1)])
+        def test_a_pop_that_waits_returns_with_all_that_was_pushed_together(
+            self, queue: Queue, waiting: Callable[[Queue, int], Future[list[UUID]]], limit: int, count: int
         ):
-            """What came with it is there for the next call; to ask for that would hold this one up."""
+            runs = [ready(priority=9), *(ready() for _ in range(4))]
+            popping = waiting(queue, limit)
+            queue.push(runs)
+            assert popping.result(LONG) == ids(runs[:count])
+            assert queue.length("default") == 5 - count
+
+        def test_a_redis_that_forgets_the_script_under_a_pop_that_waits_costs_no_id(
+            self, queue: Queue, waiting: Callable[[Queue, int], Future[list[UUID]]]
+        ):
+            from django_redis import get_redis_connection
+
+            runs = [ready() for _ in range(3)]
+            popping = waiting(queue, 10)
+            get_redis_connection("default").script_flush()
+            queue.push(runs)
+            assert popping.result(LONG) == ids(runs[:1])
+            assert queue.gives_hints
+            assert queue.pop(["default"], 10, LONG) == ids(runs[1:])
+
+        @pytest.fixture
+        def waiting(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Queue, int], Future[list[UUID]]]]:
+            """A pop of up to so many that waits in Redis, for as long as it takes."""
             from django_redis import get_redis_connection
 
             monkeypatch.setattr("django_durable.queues.redis.BLOCK_SECONDS", LONG)
-            server, runs = get_redis_connection("default"), [ready() for _ in range(3)]
+            server = get_redis_connection("default")
             place = str(server.connection_pool.connection_kwargs.get("db", 0))
 
             def waits() -> bool:
                 return any("b" in one["flags"] and one["db"] == place for one in server.client_list())
 
             with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(queue.pop, ["default"], 10, LONG)
-                wait_until(waits, message="it to wait")
-                queue.push(runs)
-                assert waiting.result(LONG) == ids(runs[:1])
-            assert queue.pop(["default"], 10, LONG) == ids(runs[1:])
+
+                def begin(queue: Queue, limit: int) -> Future[list[UUID]]:
+                    popping = pool.submit(queue.pop, ["default"], limit, LONG)
+                    wait_until(waits, message="it to wait")
+                    return popping
+
+                yield begin
 
         def test_who_peeks_sees_all_and_takes_nothing(self, queue: Any):
             """Garbage too, which a pop drops: it is what some look for."""
