@@ -48,6 +48,9 @@ AT_ONCE = 100
 """Runs in one claim, so that those of the first begin while the database works on the next. Of 200 coroutines that were
 given 200 runs of ten steps: 1.06 times as many steps a second as with one claim for all, 1.05 times as many as with 50
 at once."""
+MOST = 2 * AT_ONCE
+"""Runs in one round. Their ids are asked for before the first of them begin, who would keep the interpreter from us for
+longer than their claim took; and not those of more, which idle workers could claim meanwhile."""
 SHORTEST_PACE, LONGEST_PACE = 0.001, 0.01
 """Seconds from one claim to the next at least, where there is no backlog. One producer and two workers did 980 runs a
 second with the shortest pace, 1,430 with the longest; runs that come one at a time do not wait for the longest."""
@@ -177,7 +180,7 @@ class Claimer:
         enough = min(self._limit // 2, AT_ONCE)
         if self._limit >= GATHERED and 0 < free < enough:
             free = self._slots.wait_for_room(GATHER_SECONDS, enough)
-        return min(free, AT_ONCE)
+        return min(free, MOST)
 
     def _pass_on(self) -> None:
         """Full for as long as a poll: what we alone have heard of, and would claim now, is for whoever is idle."""
@@ -212,11 +215,21 @@ class Claimer:
         waits = not looks and not self._swept
         wait = min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait) if waits else 0.0
         again, self._again = self._again[: asked - 1], []
-        ids = again + self._queue.pop(self._who.queues, asked - len(again), min(wait, HELD_SECONDS) if again else wait)
-        if self._stop.is_set():
-            return count
+        ids = again + self._hints(asked - len(again), min(wait, HELD_SECONDS) if again else wait)
+        if wait and len(ids) >= AT_ONCE:
+            # While that waited runs have ended.
+            free = max(free, min(self._slots.wait_for_room(0.0), MOST))
+            asked = free - count
+            ids += self._hints(asked - len(ids), 0.0)
         lease = durable_settings().LEASE_SECONDS
-        claims = self._take(lambda: claim_ids(self._db, self._who, ids, lease=lease, time=self._time)) if ids else []
+        claims: list[Claim] = []
+        for first in range(0, len(ids), AT_ONCE):
+            if self._stop.is_set():
+                break
+            some = ids[first : first + AT_ONCE]
+            claims += self._take(lambda: claim_ids(self._db, self._who, some, lease=lease, time=self._time))  # noqa: B023
+        if self._stop.is_set():
+            return count + len(claims)
         # As a rule all have become claims, and to compare ids is half of what the rest of this costs.
         left = [] if len(claims) == len(ids) else _not_among(ids, claims)
         if left and self._who.limits:
@@ -244,6 +257,16 @@ class Claimer:
                 # It took what the list has next. Each id that is stale for that would be the reason of another look.
                 self._swept += found
         return count
+
+    def _hints(self, limit: int, wait: float) -> list[UUID]:
+        """Up to ``limit`` ids, in trips of as many as are claimed at once: other workers have theirs in between."""
+        ids: list[UUID] = []
+        while len(ids) < limit and len(ids) % AT_ONCE == 0:
+            found = self._queue.pop(self._who.queues, min(limit - len(ids), AT_ONCE), 0.0 if ids else wait)
+            if not found:
+                break
+            ids += found
+        return ids
 
     def _note_idle(self) -> None:
         with self._mutex:
@@ -298,15 +321,26 @@ class Claimer:
 
     def _take_next(self, room: int) -> int:
         lease = durable_settings().LEASE_SECONDS
-        return len(self._take(lambda: claim_next(self._db, self._who, room, lease=lease, time=self._time)))
+        return self._take_all(room, lambda most: claim_next(self._db, self._who, most, lease=lease, time=self._time))
 
     def _take_limited(self, room: int) -> int:
         lease = durable_settings().LEASE_SECONDS
-        count = len(
-            self._take(lambda: claim_limited(self._db, self._who, room, self._keys, lease=lease, time=self._time))
+        count = self._take_all(
+            room, lambda most: claim_limited(self._db, self._who, most, self._keys, lease=lease, time=self._time)
         )
         if not count:
             self._next_without_limit = clock.monotonic() + UNLIMITED_SECONDS
+        return count
+
+    def _take_all(self, room: int, claim: Callable[[int], list[Claim]]) -> int:
+        """Up to ``room`` runs, AT_ONCE at a time: how many there were."""
+        count = 0
+        while count < room:
+            asked = min(room - count, AT_ONCE)
+            found = len(self._take(lambda: claim(asked)))  # noqa: B023
+            count += found
+            if found < asked or self._stop.is_set():
+                break
         return count
 
     def _take(self, claim: Callable[[], list[Claim]]) -> list[Claim]:

@@ -332,14 +332,102 @@ def test_a_backlog_is_claimed_without_a_pause(db: PrivateDatabase, monkeypatch: 
 def test_many_slots_are_filled_claim_by_claim_without_a_pause(
     db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 4)
     runs = [make_run() for _ in range(10)]
-    parts, waits = Parts(db, 20, *runs), []
+    parts, waits = few_at_once(monkeypatch, Parts(db, 20, *runs)), []
     monkeypatch.setattr(parts.claimer._stop, "wait", waits.append)
     parts.claimer._next_look = inf
-    assert [parts.claimer.tick() for _ in range(3)] == [4, 4, 2]
+    assert [parts.claimer.tick() for _ in range(2)] == [8, 2]
     assert parts.ids == [run.pk for run in runs]
     assert waits == []
+
+
+def few_at_once(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> Parts:
+    """Where four runs are claimed at once, and eight in a round."""
+    monkeypatch.setattr(module, "AT_ONCE", 4)
+    monkeypatch.setattr(module, "MOST", 8)
+    return parts
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[Parts], list[tuple[str, int]]]:
+    """What a claimer asks for and starts, in order: ids of the list, claims, runs of any kind, and how many came."""
+
+    def noting(parts: Parts) -> list[tuple[str, int]]:
+        notes: list[tuple[str, int]] = []
+
+        def noted(what: str, call: Callable[..., Any]) -> Callable[..., Any]:
+            def wrapped(*given: Any, **more: Any) -> Any:
+                found = call(*given, **more)
+                notes.append((what, len(given[0] if found is None else found)))
+                return found
+
+            return wrapped
+
+        monkeypatch.setattr(parts.queue, "pop", noted("ids", parts.queue.pop))
+        monkeypatch.setattr(parts.claimer, "_start", noted("start", parts.claimer._start))
+        for name in ("claim_ids", "claim_next"):
+            monkeypatch.setattr(module, name, noted(name, getattr(claiming, name)))
+        return notes
+
+    return noting
+
+
+def test_all_ids_of_a_round_are_asked_for_before_the_first_runs_begin(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, told: Callable[[Parts], list[tuple[str, int]]]
+) -> None:
+    parts = few_at_once(monkeypatch, Parts(db, 20, *(make_run() for _ in range(10))))
+    parts.claimer._next_look = inf
+    notes = told(parts)
+    parts.claimer.tick()
+    assert notes == [("ids", 4), ("ids", 4), *2 * [("claim_ids", 4), ("start", 4)]]
+    assert len(parts.queue.ids) == 2
+
+
+def test_who_waited_for_a_hint_has_the_room_that_came_free_meanwhile(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, told: Callable[[Parts], list[tuple[str, int]]]
+) -> None:
+    parts = few_at_once(monkeypatch, Parts(db, 8, *(make_run() for _ in range(4))))
+    parts.claimer._next_look = inf
+    assert parts.claimer.tick() == 4
+    more = [make_run() for _ in range(10)]
+    notes, pop = told(parts), parts.queue.pop
+
+    def pop_later(*given: Any) -> list[UUID]:
+        monkeypatch.setattr(parts.queue, "pop", pop)
+        parts.free_all()
+        parts.queue.ids = [run.pk for run in more]
+        return pop(*given)
+
+    monkeypatch.setattr(parts.queue, "pop", pop_later)
+    assert parts.claimer.tick() == 8
+    assert notes == [("ids", 4), ("ids", 4), *2 * [("claim_ids", 4), ("start", 4)]]
+
+
+def test_the_database_too_is_asked_for_as_many_runs_as_are_claimed_at_once(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, told: Callable[[Parts], list[tuple[str, int]]]
+) -> None:
+    for _ in range(10):
+        make_run()
+    parts = few_at_once(monkeypatch, Parts(db, 20))
+    notes = told(parts)
+    assert parts.claimer.tick() == 8
+    assert notes == [("ids", 0), *2 * [("claim_next", 4), ("start", 4)]]
+    assert parts.claimer.tick() == 2
+
+
+def test_who_is_stopped_between_two_claims_makes_no_more(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [make_run() for _ in range(8)]
+    parts = few_at_once(monkeypatch, Parts(db, 20, *runs))
+    parts.claimer._next_look = inf
+
+    def start(claims: Sequence[Claim]) -> None:
+        parts.started.extend(claims)
+        parts.claimer._stop.set()
+
+    monkeypatch.setattr(parts.claimer, "_start", start)
+    assert parts.claimer.tick() == 4
+    assert parts.ids == [run.pk for run in runs[:4]]
+    assert {status_of(run) for run in runs[4:]} == {"queued"}
 
 
 def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,8 +497,7 @@ def test_who_has_many_slots_and_few_free_waits_for_half_of_them(
 def test_who_has_more_slots_than_a_claim_fills_waits_for_no_more_than_that(
     db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 4)
-    parts = Parts(db, 20, *(make_run() for _ in range(14)))
+    parts = few_at_once(monkeypatch, Parts(db, 20, *(make_run() for _ in range(18))))
     parts.claimer._next_look = inf
     asked: list[int] = []
     wait = parts.slots.wait_for_room
@@ -420,9 +507,9 @@ def test_who_has_more_slots_than_a_claim_fills_waits_for_no_more_than_that(
         return wait(timeout, at_least)
 
     monkeypatch.setattr(parts.slots, "wait_for_room", wait_for_room)
-    # Eight are free before the last of these claims: fewer than half of all.
-    assert [parts.claimer.tick() for _ in range(4)] == [4, 4, 4, 2]
-    assert asked == [1] * 4
+    # Four are free before the last of these rounds: fewer than half of all.
+    assert [parts.claimer.tick() for _ in range(3)] == [8, 8, 2]
+    assert set(asked) == {1}
 
 
 def test_ids_that_others_of_their_line_come_before_are_tried_once_more(
