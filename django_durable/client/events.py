@@ -13,7 +13,9 @@ from ..core.payloads.tags import register_tag
 from ..exceptions import EventUnanswered, RunNotFound
 from ..models import Event
 from ..store.database import Database
-from .waiting import await_, pauses, wait
+from .waiting import Usual, await_, pauses, wait
+
+_ANSWERS = Usual()
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,7 +57,7 @@ class _Look:
 
     def pauses(self, timeout: float | None) -> Iterator[float]:
         instead = "have the other run send an event back"
-        return pauses(self._is_over, timeout, "response()", instead, self._told)
+        return pauses(self._is_over, timeout, "response()", instead, self._told, _ANSWERS)
 
     def _is_over(self) -> bool:
         # Both at one moment: the answer is stored no later than the end of its run.

@@ -20,10 +20,11 @@ from .events import EventHandle
 from .log import LoggedLine, log_of
 from .sentences import Why
 from .steps import StepInfo, step_info
-from .waiting import await_, pauses, wait
+from .waiting import Usual, await_, pauses, wait
 from .why import why
 
 R = TypeVar("R")
+_RESULTS = Usual()
 
 
 class RunHandle(Generic[R]):
@@ -136,9 +137,10 @@ class RunHandle(Generic[R]):
         return await sync_to_async(self._outcome)()
 
     def _pauses(self, timeout: float | None) -> Iterator[float]:
-        return pauses(
-            self._is_over, timeout, "result()", "use ctx.run_workflow()", lambda: f"Run {self.id} is {self.status}"
-        )
+        def told() -> str:
+            return f"Run {self.id} is {self.status}"
+
+        return pauses(self._is_over, timeout, "result()", "use ctx.run_workflow()", told, _RESULTS)
 
     def _is_over(self) -> bool:
         self._ending, self._run = ending_of(Database(), self.id), None
