@@ -16,6 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..conf import durable_settings
 from ..core import clock
 from .dialects import Dialect, dialect_of
+from .kept_cursor import KeptCursor
 
 Row = tuple[Any, ...]
 as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -132,6 +133,7 @@ class PrivateDatabase(Database):
     def __init__(self, alias: str | None = None) -> None:
         super().__init__(alias)
         self._wrapper = _private_copy(connections[self.alias])
+        self._kept = KeptCursor(self._wrapper, self.dialect)
         self._is_begun = False
         self._plans = Plans() if durable_settings().PREPARED_STATEMENTS and self.dialect.has_plans else None
         self._asked: object = None
@@ -149,9 +151,12 @@ class PrivateDatabase(Database):
             if self._plans is not None:
                 sql = self._plans.current(sql)
             if self._is_begun or self._is_read_committed_alone():
-                return super().rows(sql, **parameters)
+                return self._rows(sql, parameters)
             with self.transaction():
-                return super().rows(sql, **parameters)
+                return self._rows(sql, parameters)
+
+    def _rows(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
+        return self._kept.rows(sql, parameters) if self._kept.may_be_used else super().rows(sql, **parameters)
 
     def insert(self, sql: str, **parameters: Any) -> None:
         # Its connection prepares whatever comes twice.
@@ -226,6 +231,7 @@ class PrivateDatabase(Database):
     def close(self) -> None:
         """Drop the connection; the next statement opens a new one."""
         with self.lock:
+            self._kept.drop()
             self._wrapper.close()
 
 

@@ -62,7 +62,7 @@ def kept_cursor(connection: Any) -> Any:
 
     To make one, and to learn anew how each type is written, took a fifteenth of a start.
     """
-    if not _makes_usual_cursors(connection):
+    if not makes_usual_cursors(connection):
         return preparing_cursor(connection)
     # As ``connection.cursor()`` does it.
     connection.close_if_health_check_failed()
@@ -77,7 +77,7 @@ def kept_cursor(connection: Any) -> Any:
     return cursor
 
 
-def _makes_usual_cursors(connection: Any) -> bool:
+def makes_usual_cursors(connection: Any) -> bool:
     """Whether nothing happens with each new cursor but what Django does: a backend that chooses the tenant's schema
     does it there, tests that forbid queries do, and who traces them may."""
     kind = type(connection)

@@ -193,6 +193,10 @@ class PostgreSQL:
         """The same, not to be closed, for statements that return nothing."""
         return _preparing().kept_cursor(connection)
 
+    def makes_usual_cursors(self, connection: Any) -> bool:
+        """Whether one cursor may be used for many statements."""
+        return bool(_preparing().makes_usual_cursors(connection))
+
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 

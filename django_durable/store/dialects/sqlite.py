@@ -139,6 +139,10 @@ class SQLite:
     def kept_cursor(self, connection: Any) -> Any:
         return connection.cursor()
 
+    def makes_usual_cursors(self, connection: Any) -> bool:
+        # To make one is cheap here.
+        return False
+
     def is_lock_timeout(self, error: OperationalError) -> bool:
         return False
 
