@@ -77,7 +77,7 @@ oracle: .venv/.ready-test
 	@$(BIN)/python -m tests.schedules.compare $(ARGS)
 
 bench: .venv/.ready-bench
-	@$(BIN)/python -m benchmarks.suite $(ARGS)
+	@$(BIN)/python -m benchmarks.suite --minutes 24 $(ARGS)
 
 bench-all: .venv/.ready-bench
 	@$(BIN)/python -m benchmarks.suite --rest --resume $(ARGS)

@@ -20,6 +20,7 @@ from .client import Missing
 from .environments import python_of
 from .goals import unmeasured, verdicts
 from .ledger import Incomparable, Ledger
+from .pace import Pace
 from .page import RESULTS, write
 from .prepared import Unprepared, prepared
 from .report import report
@@ -71,19 +72,35 @@ def main() -> int:
 
 def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
     """Raises Incomparable."""
+    pace = Pace(options.minutes)
     taking_part = participants(options.systems or ([OWN] if REST.keys() >= set(options.scenarios) else None))
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
         ledger.served_by(scene.versions())
         told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
         # By turns: what the machine does besides falls on all of them alike.
-        for scenario in options.scenarios:
-            for participant, visit in visits(scenario, taking_part):
-                for variant in _variants(scenario, participant, told[participant], visit):
-                    if options.variants and variant not in options.variants:
-                        continue
-                    if not ledger.is_done(scenario + visit, participant.name, variant):
-                        measure(scene, participant, variant, pythons[participant], scenario, visit, ledger, options)
+        planned = [
+            (participant, variant, scenario, visit)
+            for scenario in options.scenarios
+            for participant, visit in visits(scenario, taking_part)
+            for variant in _variants(scenario, participant, told[participant], visit)
+            if not options.variants or variant in options.variants
+            if not ledger.is_done(scenario + visit, participant.name, variant)
+        ]
+        pace.begin(len(planned))
+        for participant, variant, scenario, visit in planned:
+            measure(
+                scene,
+                participant,
+                variant,
+                pythons[participant],
+                scenario,
+                visit,
+                ledger,
+                options,
+                is_late=pace.is_late,
+            )
+            pace.visited()
 
 
 def visits(scenario: str, taking_part: Sequence[Participant]) -> list[tuple[Participant, str]]:
@@ -107,6 +124,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3, help="after a first one that does not count")
     parser.add_argument("--part", type=float, default=1.0, help="only this part of the runs (of 1)")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds to wait for a quiet machine each time")
+    parser.add_argument("--minutes", type=float, help="who is late makes fewer repetitions, to end in so many")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--resume", action="store_true")
     return parser.parse_args()
@@ -121,10 +139,14 @@ def measure(
     visit: str,
     ledger: Ledger,
     options: argparse.Namespace,
+    *,
+    is_late: bool = False,
 ) -> None:
     """One scenario of one system in one of its variants, on a database of its own. ``visit`` as in ``visits``."""
     try:
-        with prepared(scene, participant, python, variant, part=options.part, patience=options.patience) as bench:
+        with prepared(
+            scene, participant, python, variant, part=options.part, patience=options.patience, is_late=is_late
+        ) as bench:
             repeat(bench, scenario, ledger, participant.name, variant, options.repetitions)
     except Missing:
         # Not every system has everything.

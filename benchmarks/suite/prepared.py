@@ -27,6 +27,7 @@ def prepared(
     part: float = 1.0,
     patience: float = 20.0,
     beside: str = "",
+    is_late: bool = False,
 ) -> Iterator[Bench]:
     """Raises Unprepared. ``beside`` names a second one that is there at the same time, with a Redis of its own."""
     database = "_".join(name for name in (participant.name, variant, beside) if name).replace("-", "_")
@@ -46,4 +47,5 @@ def prepared(
     log = scene.folder / f"{database}.log"
     with client(python, participant.script, environment) as asked:
         is_floor = participant.name == FLOOR
-        yield Bench(scene, asked, environment, database, log, Sizes().part(part), patience, part, is_floor=is_floor)
+        sizes = Sizes().part(part)
+        yield Bench(scene, asked, environment, database, log, sizes, patience, part, is_floor=is_floor, is_late=is_late)

@@ -93,6 +93,8 @@ class Bench:
     """Whether it is what the machine can do at all, and no system."""
     waited: float = 0.0
     """Seconds so far for a quiet machine."""
+    is_late: bool = False
+    """Whether there is no time for as many repetitions as are asked for."""
 
     def wait_until_quiet(self, *, are_up: bool = False) -> float:
         """As ``quiet.wait_until_quiet``, with our patience."""
@@ -283,8 +285,8 @@ OF_FLOOR: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
 
 def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
     """The samples of each time that the scenario is measured: ``repetitions`` times, the first of which is shorter,
-    more often where these are soon over, and once less where they take long. Those of the last one know what all of it
-    left behind.
+    more often where these are soon over, and once less where they take long, or where the whole is late. Those of the
+    last one know what all of it left behind.
 
     Raises Missing where the system has no such thing.
     """
@@ -294,7 +296,7 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
     full = bench.sizes
     with (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario](bench) as once:
         done, began, waited = 0, time.perf_counter(), bench.waited
-        while _goes_on(done, repetitions, time.perf_counter() - began, bench.waited - waited):
+        while _goes_on(done, repetitions, time.perf_counter() - began, bench.waited - waited, is_late=bench.is_late):
             bench.sizes = full if done or repetitions == 1 else _first(full)
             if last:
                 yield last
@@ -308,14 +310,18 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
     yield last
 
 
-def _goes_on(done: int, repetitions: int, seconds: float, waited: float) -> bool:
+def _goes_on(done: int, repetitions: int, seconds: float, waited: float, *, is_late: bool = False) -> bool:
     """``waited`` of the ``seconds`` were for a quiet machine: who has company is not slow."""
-    if repetitions <= 3 or done < repetitions - 1:
+    if repetitions <= 3:
         # Who asks for one or two tries something out, and gets these.
         return done < repetitions
+    if is_late:
+        repetitions -= 1
+    if done < repetitions - 1:
+        return True
     if done < repetitions:
         return seconds - waited < LONG_SECONDS
-    return done <= MOST and seconds < ENOUGH_SECONDS
+    return not is_late and done <= MOST and seconds < ENOUGH_SECONDS
 
 
 def _first(full: Sizes) -> Sizes:

@@ -17,11 +17,12 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import machine, page, quiet, scenarios
+from benchmarks.suite import machine, pace, page, quiet, scenarios
 from benchmarks.suite.chart import chart
 from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
 from benchmarks.suite.ledger import Incomparable, Ledger
 from benchmarks.suite.machine import commit, without_git
+from benchmarks.suite.pace import Pace
 from benchmarks.suite.report import report
 from benchmarks.suite.scenarios import SCENARIOS, Sample, Sizes
 from benchmarks.suite.systems import PARTICIPANTS, participants
@@ -433,19 +434,21 @@ def test_lone_runs_find_a_worker_as_long_as_they_are_measured(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("repetitions", "seconds", "waits", "times"),
+    ("repetitions", "seconds", "waits", "is_late", "times"),
     [
-        *((1, 0.1, 0.0, 1), (2, 60.0, 0.0, 2), (4, 0.1, 0.0, 10), (4, 0.5, 0.0, 8), (4, 1.25, 0.0, 4)),
-        *((4, 4.9, 0.0, 4), (4, 5.0, 0.0, 3), (4, 60.0, 0.0, 3), (4, 4.9, 20.0, 4), (4, 0.1, 20.0, 4)),
+        *((1, 0.1, 0.0, False, 1), (2, 60.0, 0.0, False, 2), (4, 0.1, 0.0, False, 10), (4, 0.5, 0.0, False, 8)),
+        *((4, 1.25, 0.0, False, 4), (4, 4.9, 0.0, False, 4), (4, 5.0, 0.0, False, 3), (4, 60.0, 0.0, False, 3)),
+        *((4, 4.9, 20.0, False, 4), (4, 0.1, 20.0, False, 4)),
+        *((4, 0.1, 0.0, True, 3), (4, 7.4, 20.0, True, 3), (4, 7.5, 0.0, True, 2), (2, 60.0, 0.0, True, 2)),
     ],
 )
 def test_what_is_soon_over_is_measured_more_often_and_what_takes_long_less(
-    monkeypatch: pytest.MonkeyPatch, repetitions: int, seconds: float, waits: float, times: int
+    monkeypatch: pytest.MonkeyPatch, repetitions: int, seconds: float, waits: float, is_late: bool, times: int
 ) -> None:
-    """``waits``: so long for a quiet machine, before each."""
+    """``waits``: so long for a quiet machine, before each. ``is_late``: as the whole is."""
     now = [0.0]
     sizes: list[int] = []
-    bench = SimpleNamespace(sizes=Sizes(), stage=None, database="", is_floor=False, waited=7.0)
+    bench = SimpleNamespace(sizes=Sizes(), stage=None, database="", is_floor=False, waited=7.0, is_late=is_late)
 
     @contextmanager
     def scenario(_: object) -> Iterator[scenarios.Once]:
@@ -462,6 +465,45 @@ def test_what_is_soon_over_is_measured_more_often_and_what_takes_long_less(
     monkeypatch.setattr(scenarios, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     assert len(list(scenarios.measured(bench, "S2", repetitions))) == times  # type: ignore[arg-type]
     assert sizes == [1_250 if times > 1 else 5_000] + [5_000] * (times - 1)
+
+
+def test_the_whole_is_late_where_at_its_rate_it_does_not_end_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    whole, unbounded = Pace(10.0), Pace(None)
+    now[0] += 100
+    told = []
+    for each in (whole, unbounded):
+        each.begin(50)
+    assert not whole.is_late  # nobody knows yet
+    for seconds in (9.0, 11.0, 10.0, 10.2, 9.8, 2.0):
+        now[0] += seconds
+        for one in (whole, unbounded):
+            one.visited()
+        told.append(whole.is_late)
+    assert told == [False, False, False, True, False, False]
+    now[0] += 600
+    assert whole.is_late and not unbounded.is_late
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_who_is_measured_while_the_whole_is_late_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    heard: list[bool] = []
+
+    @contextmanager
+    def stage() -> Iterator[Any]:
+        yield SimpleNamespace(versions=lambda: {})
+
+    monkeypatch.setattr(suite, "stage", stage)
+    monkeypatch.setattr(suite, "measure", lambda *_, is_late: heard.append(is_late))
+    monkeypatch.setattr(suite, "python_of", lambda _: Path(sys.executable))
+    monkeypatch.setattr(suite, "_describe", lambda *_: {"drains": ["sync", "async"], "variants": []})
+    minutes = "0" if is_late else "1000"
+    monkeypatch.setattr(sys, "argv", ["suite", "--systems", "dbos", "--scenarios", "S2", "--minutes", minutes])
+    suite.measure_all(ledger(tmp_path / "results.json"), suite.read_options())
+    assert heard == [False, is_late]
 
 
 @pytest.mark.parametrize(
