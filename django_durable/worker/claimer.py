@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from uuid import UUID
 
@@ -221,19 +222,14 @@ class Claimer:
             free = max(free, min(self._slots.wait_for_room(0.0), MOST))
             asked = free - count
             ids += self._hints(asked - len(ids), 0.0)
-        lease = durable_settings().LEASE_SECONDS
-        claims: list[Claim] = []
-        for first in range(0, len(ids), AT_ONCE):
-            if self._stop.is_set():
-                break
-            some = ids[first : first + AT_ONCE]
-            claims += self._take(lambda: claim_ids(self._db, self._who, some, lease=lease, time=self._time))  # noqa: B023
+        claims = self._take_ids(ids)
         if self._stop.is_set():
             return count + len(claims)
         # As a rule all have become claims, and to compare ids is half of what the rest of this costs.
         left = [] if len(claims) == len(ids) else _not_among(ids, claims)
         if left and self._who.limits:
             # Of these, or the first ones of their lines.
+            lease = durable_settings().LEASE_SECONDS
             claims += self._take(lambda: claim_hinted(self._db, self._who, left, lease=lease, time=self._time))
             left = _not_among(left, claims)
         self._again = list(set(left) - set(again))
@@ -319,6 +315,17 @@ class Claimer:
             count += first(room - count)
         return count
 
+    def _take_ids(self, ids: Sequence[UUID]) -> list[Claim]:
+        """Those of ``ids`` that are to be had, AT_ONCE at a time; the rest is left to others once we are stopped."""
+        lease = durable_settings().LEASE_SECONDS
+        claims: list[Claim] = []
+        for first in range(0, len(ids), AT_ONCE):
+            if self._stop.is_set():
+                break
+            some = ids[first : first + AT_ONCE]
+            claims += self._take(partial(claim_ids, self._db, self._who, some, lease=lease, time=self._time))
+        return claims
+
     def _take_next(self, room: int) -> int:
         lease = durable_settings().LEASE_SECONDS
         return self._take_all(room, lambda most: claim_next(self._db, self._who, most, lease=lease, time=self._time))
@@ -337,7 +344,7 @@ class Claimer:
         count = 0
         while count < room:
             asked = min(room - count, AT_ONCE)
-            found = len(self._take(lambda: claim(asked)))  # noqa: B023
+            found = len(self._take(partial(claim, asked)))
             count += found
             if found < asked or self._stop.is_set():
                 break
