@@ -22,6 +22,8 @@ Row = tuple[Any, ...]
 as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 """A value as the statements take it in JSON."""
 PLAN_SECONDS = 60.0
+MOST_TEXTS = 100
+"""As many as psycopg keeps prepared."""
 _INDENTATION = re.compile(r"\n\s+")
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
@@ -115,13 +117,22 @@ class Plans:
     def __init__(self) -> None:
         self._generation = 0
         self._ends_at = clock.monotonic() + 1.0
+        self._texts: dict[str, str] = {}
 
     def current(self, sql: str) -> str:
-        """``sql`` as a statement of this time: psycopg knows statements by their text."""
+        """``sql`` as a statement of this time: psycopg knows statements by their text.
+
+        The same object for the same statement: a cursor then keeps what it has learned of its types.
+        """
         if (now := clock.monotonic()) >= self._ends_at:
             self._generation += 1
             self._ends_at = now + min(2.0**self._generation, PLAN_SECONDS)
-        return f"{sql} /* plan {self._generation} */"
+            self._texts.clear()
+        if (text := self._texts.get(sql)) is None:
+            if len(self._texts) >= MOST_TEXTS:
+                self._texts.clear()
+            text = self._texts[sql] = f"{sql} /* plan {self._generation} */"
+        return text
 
 
 class PrivateDatabase(Database):

@@ -52,8 +52,8 @@ class KeptCursor:
 
     def _current(self) -> Any:
         # As ``wrapper.cursor()`` does it.
-        self._wrapper.close_if_health_check_failed()
-        self._wrapper.ensure_connection()
-        if self._cursor is None or self._driver is not self._wrapper.connection:
-            self._cursor, self._driver = self._wrapper.cursor(), self._wrapper.connection
+        wrapper = self._wrapper
+        wrapper.close_if_health_check_failed()
+        if self._cursor is None or wrapper.connection is None or self._driver is not wrapper.connection:
+            self._cursor, self._driver = wrapper.cursor(), wrapper.connection
         return self._cursor

@@ -12,6 +12,7 @@ from django.test import override_settings
 from django_durable.core import clock
 from django_durable.core.clock import DatabaseClock
 from django_durable.core.ids import uuid7
+from django_durable.store import database
 from django_durable.store.claiming import claim_ids
 from django_durable.store.database import Database, Plans, PrivateDatabase
 from django_durable.store.starting import start_runs
@@ -58,6 +59,27 @@ def test_prepared_statements_are_planned_anew_soon_and_then_each_minute(monkeypa
     begun = list(seen.values())
     assert begun[:7] == [0, 1, 3, 7, 15, 31, 63]
     assert [later - earlier for earlier, later in pairwise(begun[6:])] == [60] * (len(begun) - 7) != []
+
+
+def test_a_statement_is_the_same_object_as_long_as_its_plan_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By that a cursor knows that it has learned the types of this statement."""
+    now = [100.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    plans, texts = Plans(), ["SELECT 1", "SELECT 2"]
+    first = [plans.current(text) for text in texts]
+    assert all(plans.current("".join(text)) is before for text, before in zip(texts, first, strict=True))
+    now[0] += 2
+    later = [plans.current(text) for text in texts]
+    assert len({*first, *later}) == 4
+    assert all(plans.current(text) is before for text, before in zip(texts, later, strict=True))
+
+
+def test_statements_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
+    plans = Plans()
+    for number in range(10 * database.MOST_TEXTS):
+        assert plans.current(f"SELECT {number}").startswith(f"SELECT {number} ")
+    assert len(plans._texts) <= database.MOST_TEXTS
 
 
 @pytest.fixture
