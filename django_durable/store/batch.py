@@ -58,8 +58,7 @@ class Batch:
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing of what is rare, or has to look at the world after the fence."""
-        rare = (self.suspending, self.children, self.consumed, self.answers, self.forgotten, self.notes)
-        return not any(rare)
+        return not (self.suspending or self.children or self.consumed or self.answers or self.forgotten or self.notes)
 
     def add(self, lease: Lease, write: Write) -> None:
         run_id = self.dialect.key(lease.run_id)

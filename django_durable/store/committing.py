@@ -20,15 +20,11 @@ from .batch import Batch, Rows
 from .database import Database, Row, as_json, in_one_line
 from .dialects import Dialect
 from .fencing import still_held
-from .lone import Lone, Shape, as_parameters
+from .lone import Lone
 from .receipts import Receipt, Receipts, settle_ready
-from .record_sets import lone_rows, written
+from .record_sets import IDS, Given, told, written
 from .sql import commits
 
-AT_ONCE = ("entries", "payloads", "logged", "leaving")
-"""The record sets that one statement can write."""
-IDS = "ids"
-"""The parameter that names the runs of a batch of several."""
 HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
 
@@ -44,7 +40,7 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
         batch.add(lease, write)
     receipts = Receipts(batch)
     # Whoever ends is cleared by that.
-    cleared = {db.dialect.key(lease.run_id): lease for lease, write in writes if _is_cleared(lease, write)}
+    cleared = {db.dialect.key(lease.run_id): lease for lease, write in writes if lease.is_suspect and _clears(write)}
     try:
         at_once = batch.is_plain and db.dialect.has_writing_ctes and not cleared
         if not (at_once and _is_written_at_once(db, batch, receipts)):
@@ -67,10 +63,8 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     return by_run
 
 
-def _is_cleared(lease: Lease, write: Write) -> bool:
+def _clears(write: Write) -> bool:
     """Whether a suspect journals something new, and does not end: who ends is cleared by that."""
-    if not lease.is_suspect:
-        return False
     goes_on = write.outcome is None or isinstance(write.outcome, Released | Paused)
     return bool(write.entries) and goes_on
 
@@ -92,16 +86,9 @@ def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
 
 
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
-    given: dict[str, Shape | None] = {"claims": None, **{name: None for name in AT_ONCE if getattr(batch, name)}}
-    parameters: dict[str, Any] = {}
-    for name, row in lone_rows(batch):
-        given[name], values = as_parameters(name, row)
-        parameters |= values
-    parameters |= {name: written(batch, name) for name, shape in given.items() if shape is None}
-    if given["claims"] is None:
-        parameters[IDS] = db.dialect.ids(lease.run_id for lease in batch.claims)
+    given, parameters = told(batch)
     may_undo = any(row["undoes"] for row in batch.leaving)
-    rows = db.rows(_at_once(db.dialect, tuple(given.items()), db.dialect.now, may_undo), **parameters)
+    rows = db.rows(_at_once(db.dialect, given, db.dialect.now, may_undo), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
         _shorten_logs(db, [(row[0], row[-1]) for row in rows])
@@ -110,9 +97,8 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
 
 
 @lru_cache(maxsize=128)
-def _at_once(d: Dialect, given: tuple[tuple[str, Shape | None], ...], now: str, may_undo: bool) -> str:
-    """``given``: the record sets that have rows, and their shapes where they are parameters. Of ``now``, which is the
-    dialect's, there is as a rule one: to write the statement takes as long as its rows."""
+def _at_once(d: Dialect, given: Given, now: str, may_undo: bool) -> str:
+    """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
     names = [name for name, _ in given]
     ids = "" if "claims" in shapes else IDS

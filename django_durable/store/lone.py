@@ -32,6 +32,9 @@ class Lone(PostgreSQL):
         )
         return f"(SELECT {', '.join(values)}) AS {alias}"
 
+    def is_one_row(self, parameter: str) -> bool:
+        return parameter in self._shapes
+
 
 def named(parameter: str, column: str) -> str:
     """What a column of a record set is called as a parameter: in brief, since psycopg parses a long statement anew each
@@ -39,9 +42,12 @@ def named(parameter: str, column: str) -> str:
     return f"{parameter[0]}_{column}"
 
 
-def as_parameters(parameter: str, row: Row) -> tuple[Shape, dict[str, Any]]:
-    """The shape of a row of ``parameter``, and its values by the names that ``Lone`` gives them; what is None is
-    left out."""
-    first = named(parameter, "")
-    given = {column: value for column, value in row.items() if value is not None}
-    return tuple(given), {first + column: value for column, value in given.items()}
+def add_parameters(parameters: dict[str, Any], parameter: str, row: Row) -> Shape:
+    """The shape of a row of ``parameter``, whose values go into ``parameters`` by the names that ``Lone`` gives them;
+    what is None is left out."""
+    first, shape = named(parameter, ""), []
+    for column, value in row.items():
+        if value is not None:
+            shape.append(column)
+            parameters[first + column] = value
+    return tuple(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
@@ -10,8 +9,41 @@ from ..core.journal.journal import Entry
 from .batch import Batch
 from .database import as_json, as_value
 from .dialects import Dialect
+from .lone import Shape, add_parameters
 
-NEVER = (None, None, None)
+AT_ONCE = ("entries", "payloads", "logged", "leaving")
+"""The record sets that one statement can write."""
+IDS = "ids"
+"""The parameter that names the runs of a batch of several."""
+Given = tuple[tuple[str, Shape | None], ...]
+"""Names of record sets, each with the shape of its row where that is parameters."""
+
+
+def told(batch: Batch) -> tuple[Given, dict[str, Any]]:
+    """The record sets of a batch that is written at once, and the parameters that tell of its rows."""
+    if len(batch.claims) == 1:
+        return _told_of_one(batch)
+    names = ("claims", *[name for name in AT_ONCE if getattr(batch, name)])
+    parameters = {name: written(batch, name) for name in names}
+    parameters[IDS] = batch.dialect.ids(lease.run_id for lease in batch.claims)
+    return tuple((name, None) for name in names), parameters
+
+
+def _told_of_one(batch: Batch) -> tuple[Given, dict[str, Any]]:
+    [lease], [run_id], d = batch.claims, batch.keys, batch.dialect
+    parameters: dict[str, Any] = {}
+    given: list[tuple[str, Shape | None]] = [
+        ("claims", add_parameters(parameters, "claims", {"id": run_id, "token": d.key(lease.token)}))
+    ]
+    for name in AT_ONCE:
+        rows = getattr(batch, name)
+        if len(rows) == 1 and name != "logged":
+            row = _entry_row(d, *rows[0]) if name == "entries" else rows[0]
+            given.append((name, add_parameters(parameters, name, row)))
+        elif rows:
+            given.append((name, None))
+            parameters[name] = written(batch, name)
+    return tuple(given), parameters
 
 
 def written(batch: Batch, name: str) -> str:
@@ -28,19 +60,6 @@ def written(batch: Batch, name: str) -> str:
             return f"[{','.join([_row_written(row) for row in getattr(batch, name)])}]"
         case _:
             return as_json(getattr(batch, name))
-
-
-def lone_rows(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The row of each record set that has one, where the batch is of one run."""
-    if len(batch.claims) != 1:
-        return
-    [lease], [run_id], d = batch.claims, batch.keys, batch.dialect
-    yield "claims", {"id": run_id, "token": d.key(lease.token)}
-    if len(batch.entries) == 1:
-        yield "entries", _entry_row(d, *batch.entries[0])
-    for name, rows in (("payloads", batch.payloads), ("leaving", batch.leaving)):
-        if len(rows) == 1:
-            yield name, rows[0]
 
 
 def _row_written(row: dict[str, Any]) -> str:
@@ -79,7 +98,8 @@ def _entry_row(d: Dialect, run_id: Any, entry: Entry) -> dict[str, Any]:
 
 
 def _has_rare(entry: Entry) -> bool:
-    return (entry.error, entry.wake_at, entry.wake_after) != NEVER or bool(entry.awaits or entry.undo)
+    is_timed = entry.wake_at is not None or entry.wake_after is not None
+    return is_timed or entry.error is not None or bool(entry.awaits or entry.undo)
 
 
 def _rare(d: Dialect, entry: Entry) -> dict[str, Any]:

@@ -86,11 +86,13 @@ class BatchWriter:
         began = clock.monotonic()
         receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
         self.seconds = clock.monotonic() - began
-        done = [(one, receipts[one.lease.run_id]) for one in batch]
-        done = [(one, receipt) for one, receipt in done if receipt.is_held or receipt.is_lost]
+        done = []
         # All of them first: the commit has happened, whatever becomes of what comes after it.
-        for one, receipt in done:
-            one.settle(receipt)
+        for one in batch:
+            receipt = receipts[one.lease.run_id]
+            if receipt.is_held or receipt.is_lost:
+                one.settle(receipt)
+                done.append((one, receipt))
         for one, receipt in done:
             if receipt.is_lost:
                 self._tell_of_lost(one)

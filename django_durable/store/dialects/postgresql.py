@@ -136,6 +136,10 @@ class PostgreSQL:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         return f"json_to_recordset(%({parameter})s::json) AS {alias}({described})"
 
+    def is_one_row(self, parameter: str) -> bool:
+        """Whether the database sees that ``parameter`` has one row, and which run it is of."""
+        return False
+
     def json_rows(self, *columns: str) -> str:
         """All rows of these columns as the text of a JSON array of arrays; NULL or an empty one where there is none."""
         return f"json_agg(json_build_array({', '.join(columns)}))::text"
@@ -183,7 +187,8 @@ class PostgreSQL:
     def has_rows(self, cursor: Any) -> bool:
         """Whether its statement returned rows, or none of them. Not by ``description``: that makes an object of each
         column, for every statement."""
-        return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        result = cursor.pgresult
+        return result is not None and result.nfields > 0
 
     def preparing_cursor(self, connection: Any) -> Any:
         """A cursor of Django's that prepares what it executes, where it is of the usual kind."""

@@ -101,6 +101,9 @@ class SQLite:
         chosen = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         return f"(SELECT {chosen} FROM json_each(%({parameter})s)) AS {alias}"
 
+    def is_one_row(self, parameter: str) -> bool:
+        return False
+
     def json_rows(self, *columns: str) -> str:
         return f"json_group_array(json_array({', '.join(columns)}))"
 

@@ -23,8 +23,10 @@ def ours(d: Dialect, ids: str = "") -> str:
     """The runs ``r`` of ``claims`` that are still ours; to be followed by ORDER BY. ``ids``: a parameter that names the
     same runs, of who commits often: JSON takes longer to be read."""
     claims, again = (d.recordset("claims", alias, CLAIM) for alias in "ic")
-    among = d.among_ids(ids) if ids else d.in_few(f"SELECT c.id FROM {again}")
-    return f"""django_durable_run r JOIN {claims} ON i.id = r.id WHERE r.lease_token = i.token AND r.id {among}"""
+    found = f"""django_durable_run r JOIN {claims} ON i.id = r.id WHERE r.lease_token = i.token"""
+    if d.is_one_row("claims"):
+        return found
+    return f"{found} AND r.id {d.among_ids(ids) if ids else d.in_few(f'SELECT c.id FROM {again}')}"
 
 
 def renew(d: Dialect) -> str:
