@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -123,20 +124,23 @@ class RedisQueue:
         client = self._client(BLOCK_SECONDS + HANG_SECONDS)
         if self._take is None:
             self._take = client.register_script(TAKE)
-        found: list[bytes] = self._take(keys=keys, args=[limit])
-        # Who will not wait is not to block: Redis looks ten times a second whose time is up.
-        if found or timeout <= 0:
-            return found
-        # What has come with the first one is asked for in the same trip, so that one claim is for all of it.
+        if timeout <= 0:
+            # Who will not wait is not to block: Redis looks ten times a second whose time is up.
+            return list(self._take(keys=keys, args=[limit]))
+        # The first one, and in the same trip what is there behind it or has come with it: one claim is for all of it.
         pipe = client.pipeline(transaction=False)
         pipe.blpop(keys, timeout=max(timeout, SHORTEST_BLOCK))
         pipe.evalsha(self._take.sha, len(keys), *keys, limit - 1)
         first, others = pipe.execute(raise_on_error=False)
         if isinstance(first, Exception):
             raise first
-        # The first one is out of its list, whatever the script says: where Redis has forgotten it, the next look tells
-        # it again.
-        return [] if first is None else [first[1], *([] if isinstance(others, Exception) else others)]
+        found = [] if first is None else [first[1]]
+        # The first one is out of its list, whatever becomes of the others.
+        with suppress(redis.RedisError, OSError):
+            if isinstance(others, redis.exceptions.NoScriptError):
+                # It is told of the script, and asked again.
+                others = self._take(keys=keys, args=[limit - 1])
+        return found if isinstance(others, Exception) else found + others
 
     def length(self, queue: str) -> int:
         def count() -> int:

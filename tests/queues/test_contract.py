@@ -239,9 +239,20 @@ if settings.QUEUE == "redis":
             popping = waiting(queue, 10)
             get_redis_connection("default").script_flush()
             queue.push(runs)
-            assert popping.result(LONG) == ids(runs[:1])
+            assert popping.result(LONG) == ids(runs)
             assert queue.gives_hints
-            assert queue.pop(["default"], 10, LONG) == ids(runs[1:])
+
+        def test_what_comes_when_a_pop_has_waited_in_vain_is_not_lost(
+            self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+        ):
+            """Between the end of the wait and the look behind it somebody may push."""
+            from redis.client import Pipeline
+
+            blpop = Pipeline.blpop
+            monkeypatch.setattr(Pipeline, "blpop", lambda pipe, keys, timeout: blpop(pipe, ["an empty one"], 0.01))
+            runs = [ready() for _ in range(3)]
+            queue.push(runs)
+            assert queue.pop(["default"], 10, LONG) == ids(runs[:9])
 
         @pytest.fixture
         def waiting(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Queue, int], Future[list[UUID]]]]:

@@ -18,7 +18,8 @@ from django.db.backends.signals import connection_created
 
 
 class Wire:
-    """``sent`` holds each round trip to the database, with the connection that it went over; ``redis`` the commands."""
+    """``sent`` holds each round trip to the database, with the connection that it went over; ``redis`` those to Redis,
+    each as its commands."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, str]] = []
@@ -137,20 +138,26 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
 
 def _tap_redis(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     from redis import Redis
+    from redis.client import Pipeline
 
     from django_durable.queues.unawaited import Unawaited
 
-    execute, send = Redis.execute_command, Unawaited.send
+    execute, execute_all, send = Redis.execute_command, Pipeline.execute, Unawaited.send
 
     def tapped_execute(self: Any, *args: Any, **options: Any) -> Any:
         tap.wire.redis.append(str(args[0]))
         return execute(self, *args, **options)
 
+    def tapped_execute_all(self: Any, **options: Any) -> Any:
+        tap.wire.redis.append(" ".join(str(args[0]) for args, _ in self.command_stack))
+        return execute_all(self, **options)
+
     def tapped_send(self: Any, commands: Any, **options: Any) -> Any:
-        tap.wire.redis.extend(command[0] for command in commands)
+        tap.wire.redis.append(" ".join(command[0] for command in commands))
         return send(self, commands, **options)
 
     patch.setattr(Redis, "execute_command", tapped_execute)
+    patch.setattr(Pipeline, "execute", tapped_execute_all)
     patch.setattr(Unawaited, "send", tapped_send)
 
 
