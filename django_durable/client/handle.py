@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
@@ -30,9 +31,11 @@ _RESULTS = Usual()
 class RunHandle(Generic[R]):
     """Reads go to the database at first use and at ``refresh()``; verbs act in the caller's transaction."""
 
-    def __init__(self, run_id: UUID, run: Run | None = None) -> None:
+    def __init__(self, run_id: UUID, run: Run | None = None, *, is_new: bool = False) -> None:
+        """``is_new``: whether the caller has started it just now."""
         self.id = run_id
         self._run = run
+        self._started = time.monotonic() if is_new else None
         self._ending: Ending | None = None
 
     def __repr__(self) -> str:
@@ -140,7 +143,7 @@ class RunHandle(Generic[R]):
         def told() -> str:
             return f"Run {self.id} is {self.status}"
 
-        return pauses(self._is_over, timeout, "result()", "use ctx.run_workflow()", told, _RESULTS)
+        return pauses(self._is_over, timeout, "result()", "use ctx.run_workflow()", told, _RESULTS, self._started)
 
     def _is_over(self) -> bool:
         self._ending, self._run = ending_of(Database(), self.id), None

@@ -164,7 +164,9 @@ class Workflow(Generic[P, R]):
         if options.idempotency_key is not None:
             ttl = seconds_of(options.idempotency_ttl, "idempotency_ttl")
             key = starting.KeyRequest(options.idempotency_key, ttl, options.on_conflict)
-        return [handles.RunHandle(run_id) for run_id in starting.start(self, runs, key)]
+        ids = starting.start(self, runs, key)
+        # Who meets a run, or comes with its key again, has not started it.
+        return [handles.RunHandle(run_id, is_new=run_id == run.id) for run_id, run in zip(ids, runs, strict=True)]
 
     def new_run(self, options: StartOptions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewRun:
         """The run that ``options`` and input describe, not yet stored. Raises InvalidInput, PayloadError, and TypeError

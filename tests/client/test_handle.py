@@ -13,6 +13,9 @@ from django.db import connection, transaction
 from django.test import TestCase
 
 from django_durable import AsyncContext, Context, Retry, durable_workflow, get_run
+from django_durable.client import handle, waiting
+from django_durable.client.handle import RunHandle
+from django_durable.client.waiting import Usual
 from django_durable.core.ids import uuid7
 from django_durable.core.journal.states import BlockReason, Status
 from django_durable.exceptions import (
@@ -202,6 +205,28 @@ def test_the_time_out_is_the_caller_s_only(timeout: float) -> None:
     assert run.refresh().status == Status.QUEUED
     run_until_idle()
     assert run.result(timeout=0)
+
+
+@in_database
+def test_who_waits_for_what_he_has_just_started_does_not_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Usual()
+    usual.rest = 0.001
+    monkeypatch.setattr(handle, "_RESULTS", usual)
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: 100.0)
+
+    def looks_first(run: RunHandle[Any]) -> bool:
+        looks: list[bool] = []
+        look = run._is_over
+        run._is_over = lambda: looks.append(True) or look()  # type: ignore[func-returns-value, method-assign]
+        next(run._pauses(None))
+        return bool(looks)
+
+    keyed = order.using(idempotency_key="once")
+    assert not looks_first(order.enqueue())
+    assert not looks_first(keyed.enqueue())
+    assert looks_first(keyed.enqueue())
+    assert not any(map(looks_first, order.enqueue_many([{}, {}])))
+    assert looks_first(get_run(order.enqueue().id))
 
 
 @in_database
