@@ -31,11 +31,14 @@ _RESULTS = Usual()
 class RunHandle(Generic[R]):
     """Reads go to the database at first use and at ``refresh()``; verbs act in the caller's transaction."""
 
+    _started: float | None = None
+
     def __init__(self, run_id: UUID, run: Run | None = None, *, is_new: bool = False) -> None:
         """``is_new``: whether the caller has started it just now."""
         self.id = run_id
         self._run = run
-        self._started = time.monotonic() if is_new else None
+        if is_new:
+            self._started = time.monotonic()
         self._ending: Ending | None = None
 
     def __repr__(self) -> str:

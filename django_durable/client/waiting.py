@@ -15,8 +15,9 @@ from ..store.database import Database
 FIRST_PAUSE, LAST_PAUSE = 0.0001, 0.25
 """Seconds. A short run on an idle system is over within a few milliseconds."""
 LATE = 0.1
-"""By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause; besides
-what a look itself takes. Who waits for a second looks some eighty times."""
+"""By so much of the time that it has taken the end of a run is seen late, at most, or by the shortest pause, or by the
+longest rest where it was over sooner than usual; besides what a look itself takes. Who waits for a second looks some
+eighty times."""
 LONGEST_REST = 0.002
 """Seconds after which there is a second look, whatever is usual: by so much a run may be seen late that is over sooner
 than those before."""
@@ -35,12 +36,12 @@ class Usual:
 
     def __init__(self) -> None:
         self.rest = 0.0
-        """Seconds from the beginning of the wait to the second look."""
+        """Seconds from the beginning to the second look."""
 
     def learn(self, waited: float, *, is_second: bool) -> None:
         """What was waited for was seen by a look that began after so many seconds: by the second, or by a later one."""
-        rest = SOONER * self.rest if is_second else self.rest + LATER * (waited - self.rest)
-        self.rest = min(rest, LONGEST_REST)
+        waited = min(waited, LONGEST_REST)
+        self.rest = SOONER * self.rest if is_second else self.rest + LATER * (waited - self.rest)
 
 
 def pauses(
@@ -56,19 +57,21 @@ def pauses(
 
     ``call`` is what was called, ``instead`` what a workflow does instead, ``state`` how things stand: for the errors.
     ``usual``: what is known of such waits. ``started``: the monotonic second at which what is waited for began, of who
-    has begun it himself: he need not look at once.
+    has begun it himself: just now, and he need not look at once.
     """
-    asked = time.monotonic()
-    # A handle may have come from a machine that counts from another second.
-    begun, looks = asked if started is None else min(started, asked), 0
-    early = 0.0 if started is None else begun + usual.rest - asked
-    if (early := early if timeout is None else min(early, timeout)) > 0:
-        _refuse_to_hang(call, instead)
-        yield early
-        looks = 1
+    asked = begun = time.monotonic()
+    looks = 0
+    if started is not None:
+        # A handle may have come from a machine that counts from another second.
+        started = min(started, asked)
+        early = min(started + usual.rest - asked, usual.rest if timeout is None else timeout)
+        if early > 0 and _refusal(call, instead) is None:
+            begun, looks = started, 1
+            yield early
     looked = time.monotonic()
     while not is_there():
-        _refuse_to_hang(call, instead)
+        if (refusal := _refusal(call, instead)) is not None:
+            raise refusal
         now = time.monotonic()
         left = LAST_PAUSE if timeout is None else asked + timeout - now
         if left <= 0:
@@ -81,14 +84,16 @@ def pauses(
         usual.learn(looked - begun, is_second=looks == 1)
 
 
-def _refuse_to_hang(call: str, instead: str) -> None:
+def _refusal(call: str, instead: str) -> ResultUnavailable | None:
+    """Why who waits here could only hang."""
     if is_executing():
-        raise ResultUnavailable(f"{call} in a workflow's body would hold its slot while it waits: {instead}.")
+        return ResultUnavailable(f"{call} in a workflow's body would hold its slot while it waits: {instead}.")
     if Database().connection.in_atomic_block:
-        raise ResultUnavailable(
+        return ResultUnavailable(
             f"{call} inside a transaction cannot see what workers do after it began: ask after the commit; "
             "in a TestCase call django_durable.testing.run_until_idle() first."
         )
+    return None
 
 
 def wait(looks: Iterator[float]) -> None:

@@ -6,12 +6,12 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import redis
 from django_redis import get_redis_connection
+from redis.exceptions import NoScriptError
 
 from ..core import clock
 from .ready import Ready
@@ -115,32 +115,36 @@ class RedisQueue:
             self._closed.wait(min(timeout, BLOCK_SECONDS))
             return []
         keys = [self._key(queue, band) for band in BANDS for queue in queues]
-        found: list[bytes] = self._guarded("pop", lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS)), [])
+        found: list[bytes] = []
+        self._guarded("pop", lambda: self._pop(keys, limit, min(timeout, BLOCK_SECONDS), found), None)
         if self._closed.is_set():
             self._disconnect()
         return [run_id for run_id in map(_read, found) if run_id is not None]
 
-    def _pop(self, keys: list[str], limit: int, timeout: float) -> list[bytes]:
+    def _pop(self, keys: list[str], limit: int, timeout: float, found: list[bytes]) -> None:
+        """Into ``found``: what is out of its list is handed on, whatever else Redis refuses."""
         client = self._client(BLOCK_SECONDS + HANG_SECONDS)
         if self._take is None:
             self._take = client.register_script(TAKE)
         if timeout <= 0:
             # Who will not wait is not to block: Redis looks ten times a second whose time is up.
-            return list(self._take(keys=keys, args=[limit]))
+            found += self._take(keys=keys, args=[limit])
+            return
         # The first one, and in the same trip what is there behind it or has come with it: one claim is for all of it.
         pipe = client.pipeline(transaction=False)
         pipe.blpop(keys, timeout=max(timeout, SHORTEST_BLOCK))
         pipe.evalsha(self._take.sha, len(keys), *keys, limit - 1)
-        first, others = pipe.execute(raise_on_error=False)
-        if isinstance(first, Exception):
-            raise first
-        found = [] if first is None else [first[1]]
-        # The first one is out of its list, whatever becomes of the others.
-        with suppress(redis.RedisError, OSError):
-            if isinstance(others, redis.exceptions.NoScriptError):
-                # It is told of the script, and asked again.
-                others = self._take(keys=keys, args=[limit - 1])
-        return found if isinstance(others, Exception) else found + others
+        first, others = replies = pipe.execute(raise_on_error=False)
+        if isinstance(first, tuple | list):
+            found.append(first[1])
+        if isinstance(others, list):
+            found += others
+        elif isinstance(others, NoScriptError):
+            # It is told of the script, and asked again.
+            found += self._take(keys=keys, args=[limit - 1])
+        for reply in replies:
+            if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
+                raise reply
 
     def length(self, queue: str) -> int:
         def count() -> int:

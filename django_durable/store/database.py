@@ -64,7 +64,7 @@ class Database:
     def insert(self, sql: str, **parameters: Any) -> None:
         """As ``look_up``, for a statement that returns nothing."""
         if durable_settings().PREPARED_STATEMENTS:
-            self.dialect.kept_cursor(self.connection).execute(sql, parameters)
+            self.dialect.cursor_of_thread(self.connection).execute(sql, parameters)
             return
         with self.connection.cursor() as cursor:
             cursor.execute(sql, parameters)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .dialects import Dialect
+
+MUCH = 10_000
+"""Characters of a value."""
 
 
 class KeptCursor:
@@ -39,8 +42,8 @@ class KeptCursor:
         except BaseException:
             self.drop()
             raise
-        if len(rows) > 1:
-            # It holds on to what it was given and has found: of one run that is little, of a hundred it may be much.
+        if len(rows) > 1 or _is_much(parameters.values()) or (rows and _is_much(rows[0])):
+            # It holds on to what it was given and has found, until the next statement.
             self.drop()
         return rows
 
@@ -57,3 +60,10 @@ class KeptCursor:
         if self._cursor is None or wrapper.connection is None or self._driver is not wrapper.connection:
             self._cursor, self._driver = wrapper.cursor(), wrapper.connection
         return self._cursor
+
+
+def _is_much(values: Iterable[Any]) -> bool:
+    for value in values:  # noqa: SIM110  (of every statement: a third of the cost of any() of a generator)
+        if isinstance(value, str) and len(value) > MUCH:
+            return True
+    return False

@@ -57,7 +57,7 @@ def preparing_cursor(connection: Any) -> Any:
     return cursor
 
 
-def kept_cursor(connection: Any) -> Any:
+def cursor_of_thread(connection: Any) -> Any:
     """The same, kept and not closed by who uses it, for statements that return nothing: a cursor holds its last result.
 
     To make one, and to learn anew how each type is written, took a fifteenth of a start.

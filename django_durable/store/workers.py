@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 from ..queues.ready import Ready
@@ -60,6 +60,12 @@ def first_startable(db: Database, queue: str, limit: int, *, without: Iterable[s
     d = db.dialect
     rows = db.rows(sql.window(d), queue=queue, limit=limit, without=d.list(without))
     return [Ready(d.read_key(row[0]), row[1], row[2]) for row in rows]
+
+
+def startable(db: Database, ids: Collection[UUID]) -> list[Ready]:
+    """Those of ``ids`` that are queued, best first."""
+    d = db.dialect
+    return [Ready(d.read_key(row[0]), row[1], row[2]) for row in db.rows(sql.startable(d), ids=d.ids(ids))]
 
 
 def known_workflows(db: Database, silence: float) -> set[str]:

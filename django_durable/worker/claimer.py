@@ -33,6 +33,7 @@ from ..store.claiming import (
 from ..store.database import PrivateDatabase
 from ..store.holding import NOTHING, Held, narrowed
 from ..store.limiting import KeyWalk, claim_hinted, claim_limited, seconds_to_opening
+from ..store.workers import startable
 from .loops.promote import Promote
 from .slots import Slots
 
@@ -49,7 +50,7 @@ AT_ONCE = 100
 """Runs in one claim, so that those of the first begin while the database works on the next. Of 200 coroutines that were
 given 200 runs of ten steps: 1.06 times as many steps a second as with one claim for all, 1.05 times as many as with 50
 at once."""
-MOST = 2 * AT_ONCE
+IN_A_ROUND = 2 * AT_ONCE
 """Runs in one round. Their ids are asked for before the first of them begin, who would keep the interpreter from us for
 longer than their claim took; and not those of more, which idle workers could claim meanwhile."""
 SHORTEST_PACE, LONGEST_PACE = 0.001, 0.01
@@ -102,6 +103,8 @@ class Claimer:
         self._next_without_limit = 0.0
         self._unstarted: list[Lease] = []
         """Claims that are to be handed back."""
+        self._unclaimed: list[UUID] = []
+        """Ids that are out of their lists and were not claimed, since we are stopped: to be told to others."""
         self._stop = threading.Event()
         self._is_asked = False
         """Whether another thread wants a look. Its own note, since a look that is under way plans the next one."""
@@ -159,6 +162,7 @@ class Claimer:
                 self._stop.wait(1.0)
         with suppress(Error):
             self._hand_back()
+            self._tell_others()
 
     def tick(self) -> int:
         """One look for work; how many runs were claimed."""
@@ -181,7 +185,7 @@ class Claimer:
         enough = min(self._limit // 2, AT_ONCE)
         if self._limit >= GATHERED and 0 < free < enough:
             free = self._slots.wait_for_room(GATHER_SECONDS, enough)
-        return min(free, MOST)
+        return min(free, IN_A_ROUND)
 
     def _pass_on(self) -> None:
         """Full for as long as a poll: what we alone have heard of, and would claim now, is for whoever is idle."""
@@ -211,26 +215,21 @@ class Claimer:
         if count == free:
             return count
         looks = clock.monotonic() >= self._next_look
-        asked = free - count
         # Behind a dry list there may be runs that the sweep put off: it is not waited for what else comes into it.
         waits = not looks and not self._swept
         wait = min(max(0.0, self._next_look - clock.monotonic()), self._longest_wait) if waits else 0.0
-        again, self._again = self._again[: asked - 1], []
-        ids = again + self._hints(asked - len(again), min(wait, HELD_SECONDS) if again else wait)
-        if wait and len(ids) >= AT_ONCE:
-            # While that waited runs have ended.
-            free = max(free, min(self._slots.wait_for_room(0.0), MOST))
-            asked = free - count
-            ids += self._hints(asked - len(ids), 0.0)
-        claims = self._take_ids(ids)
+        again, self._again = self._again[: free - count - 1], []
+        ids, asked = self._ids_of_a_round(again, free - count, wait)
+        free = count + asked
+        claims = self._take_ids(ids, claim_ids)
         if self._stop.is_set():
+            self._unclaimed = _not_among(ids, claims)
             return count + len(claims)
         # As a rule all have become claims, and to compare ids is half of what the rest of this costs.
         left = [] if len(claims) == len(ids) else _not_among(ids, claims)
         if left and self._who.limits:
             # Of these, or the first ones of their lines.
-            lease = durable_settings().LEASE_SECONDS
-            claims += self._take(lambda: claim_hinted(self._db, self._who, left, lease=lease, time=self._time))
+            claims += self._take_ids(left, claim_hinted)
             left = _not_among(left, claims)
         self._again = list(set(left) - set(again))
         count += len(claims)
@@ -254,10 +253,19 @@ class Claimer:
                 self._swept += found
         return count
 
+    def _ids_of_a_round(self, again: list[UUID], room: int, wait: float) -> tuple[list[UUID], int]:
+        """Those that are tried ``again`` and those that the queue tells of; and for how many there is room by then."""
+        ids = again + self._hints(room - len(again), min(wait, HELD_SECONDS) if again else wait)
+        if wait and len(ids) >= AT_ONCE and not self._stop.is_set():
+            # While that waited runs have ended.
+            room = max(room, min(self._slots.wait_for_room(0.0), IN_A_ROUND))
+            ids += self._hints(room - len(ids), 0.0)
+        return ids, room
+
     def _hints(self, limit: int, wait: float) -> list[UUID]:
         """Up to ``limit`` ids, in trips of as many as are claimed at once: other workers have theirs in between."""
         ids: list[UUID] = []
-        while len(ids) < limit and len(ids) % AT_ONCE == 0:
+        while len(ids) < limit and len(ids) % AT_ONCE == 0 and not (ids and self._stop.is_set()):
             found = self._queue.pop(self._who.queues, min(limit - len(ids), AT_ONCE), 0.0 if ids else wait)
             if not found:
                 break
@@ -315,15 +323,15 @@ class Claimer:
             count += first(room - count)
         return count
 
-    def _take_ids(self, ids: Sequence[UUID]) -> list[Claim]:
-        """Those of ``ids`` that are to be had, AT_ONCE at a time; the rest is left to others once we are stopped."""
+    def _take_ids(self, ids: Sequence[UUID], claim: Callable[..., list[Claim]]) -> list[Claim]:
+        """Those of ``ids`` that are to be had, AT_ONCE at a time, until we are stopped."""
         lease = durable_settings().LEASE_SECONDS
         claims: list[Claim] = []
         for first in range(0, len(ids), AT_ONCE):
             if self._stop.is_set():
                 break
             some = ids[first : first + AT_ONCE]
-            claims += self._take(partial(claim_ids, self._db, self._who, some, lease=lease, time=self._time))
+            claims += self._take(partial(claim, self._db, self._who, some, lease=lease, time=self._time))
         return claims
 
     def _take_next(self, room: int) -> int:
@@ -342,11 +350,11 @@ class Claimer:
     def _take_all(self, room: int, claim: Callable[[int], list[Claim]]) -> int:
         """Up to ``room`` runs, AT_ONCE at a time: how many there were."""
         count = 0
-        while count < room:
+        while count < room and not self._stop.is_set():
             asked = min(room - count, AT_ONCE)
             found = len(self._take(partial(claim, asked)))
             count += found
-            if found < asked or self._stop.is_set():
+            if found < asked:
                 break
         return count
 
@@ -373,6 +381,13 @@ class Claimer:
         if self._unstarted:
             hand_back(self._db, self._unstarted)
             self._unstarted = []
+
+    def _tell_others(self) -> None:
+        """Else they would hear of these runs with the next sweep."""
+        if self._unclaimed:
+            runs = startable(self._db, self._unclaimed)
+            # First of all, as they were.
+            self._queue.push([run._replace(is_under_way=True) for run in runs])
 
     def _seconds_to_look(self) -> float:
         """Until the next look: as a rule, or when the rate of a key opens before that."""

@@ -6,6 +6,7 @@ import pytest
 
 from django_durable.client import waiting
 from django_durable.client.waiting import FIRST_PAUSE, LAST_PAUSE, LATE, LATER, LONGEST_REST, Usual, pauses
+from django_durable.exceptions import ResultUnavailable
 
 
 class Clock:
@@ -88,15 +89,18 @@ def test_what_is_over_sooner_than_usual_is_seen_a_little_late_and_less_each_time
 ) -> None:
     usual = usual_of(*[3600.0] * 60, monkeypatch=monkeypatch)
     seconds = [looks_at(0.0001, monkeypatch, usual) for _ in range(40)]
-    assert seconds[0] == [0, LONGEST_REST]
+    assert seconds[0] == [0, pytest.approx(LONGEST_REST)]
     assert [second for _, second in seconds] == sorted((second for _, second in seconds), reverse=True)
     assert seconds[-1] == [0, FIRST_PAUSE]
 
 
-def test_one_that_takes_long_makes_nobody_wait_who_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = usual_of(*[0.0004] * 60, monkeypatch=monkeypatch)
-    looks_at(0.004, monkeypatch, usual)
-    assert looks_at(0.0004, monkeypatch, usual)[-1] <= 0.0004 + LATER * 0.0045
+@pytest.mark.parametrize("long", [0.004, 0.05, 3600.0])
+def test_after_one_that_takes_long_short_ones_are_seen_a_little_late(
+    monkeypatch: pytest.MonkeyPatch, long: float
+) -> None:
+    usual, end = usual_of(*[0.0004] * 60, monkeypatch=monkeypatch), 0.0004
+    looks_at(long, monkeypatch, usual)
+    assert looks_at(end, monkeypatch, usual)[-1] <= end + FIRST_PAUSE + LATER * LONGEST_REST
 
 
 def test_what_was_there_at_once_says_nothing_of_how_long_the_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +131,27 @@ def test_who_has_just_started_it_does_not_look_at_once(monkeypatch: pytest.Monke
     assert looks_at(end, monkeypatch, usual, started=-1.0)[0] == 0
     assert looks_at(end, monkeypatch, usual, started=1000.0)[0] <= LONGEST_REST
     assert usual.rest >= 0
+
+
+@pytest.mark.parametrize("end", [0.0003, 0.0015])
+def test_who_comes_long_after_the_start_learns_how_long_such_waits_take(
+    monkeypatch: pytest.MonkeyPatch, end: float
+) -> None:
+    """Not how long he has done something else."""
+    usual = Usual()
+    for _ in range(60):
+        looks_at(end, monkeypatch, usual, started=-0.02)
+    assert end / 2 <= usual.rest <= end + FIRST_PAUSE
+
+
+def test_who_could_only_hang_looks_first_also_for_what_he_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a TestCase, whose transaction is open, what was worked off meanwhile has its result."""
+    usual = usual_of(*[3600.0] * 60, monkeypatch=monkeypatch)
+    refusal = ResultUnavailable("it would hang")
+    monkeypatch.setattr(waiting, "_refusal", lambda call, instead: refusal)
+    assert looks_at(0.0, monkeypatch, usual, started=0.0) == [0]
+    with pytest.raises(ResultUnavailable):
+        looks_at(1.0, monkeypatch, usual, started=0.0)
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, 0.0005])

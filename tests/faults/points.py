@@ -97,12 +97,14 @@ class Points:
 
     def _install_redis(self) -> None:
         import redis
+        from redis.client import Pipeline
 
         from django_durable.queues.unawaited import Unawaited
 
         awaited: Any = redis.Redis
         unawaited: Any = Unawaited
-        execute, send, points = awaited.execute_command, unawaited.send, self
+        in_one_trip: Any = Pipeline
+        execute, execute_all, send, points = awaited.execute_command, in_one_trip.execute, unawaited.send, self
 
         def point_of(names: Sequence[str]) -> Point:
             repeats = OF_READS if set(names) <= set(READING_COMMANDS) else frozenset()
@@ -113,6 +115,10 @@ class Points:
                 point_of([args[0]]), lambda: execute(client, *args, **options), error=redis.ConnectionError
             )
 
+        def execute_in_one_trip(pipe: Any, **options: Any) -> Any:
+            point = point_of([args[0] for args, _ in pipe.command_stack])
+            return points.at(point, lambda: execute_all(pipe, **options), error=redis.ConnectionError)
+
         def send_unawaited(self: Any, commands: Sequence[Any], **options: Any) -> Any:
             point = point_of([command[0] for command in commands])
             # The reply is waited for: whether a list has the id when it is asked for is chance otherwise, and with it
@@ -121,6 +127,7 @@ class Points:
             return points.at(point, lambda: send(self, commands, **options), error=redis.ConnectionError)
 
         awaited.execute_command = execute_command
+        in_one_trip.execute = execute_in_one_trip
         unawaited.send = send_unawaited
 
     def _install_named(self, named: Named) -> None:

@@ -54,6 +54,20 @@ if settings.QUEUE == "redis":
         assert queue.health().ping >= 0
         assert "out of reach" not in caplog.text
 
+    @pytest.mark.parametrize(("refused", "count"), [("blpop", 3), ("evalsha", 1)])
+    def test_what_is_out_of_its_list_is_handed_on_where_half_of_a_pop_is_refused(
+        queue: RedisQueue, caplog: Any, refused: str, count: int
+    ) -> None:
+        runs = [Ready(uuid7(), "acl", 0) for _ in range(8)]
+        queue.push(runs)
+        assert queue.pop(["acl"], 1, 0) == [runs[0].id]
+        get_redis_connection("default").execute_command("ACL", "SETUSER", "durable", f"-{refused}")
+        assert queue.pop(["acl"], 4, 1) == [run.id for run in runs[1:][:count]]
+        assert get_redis_connection("default").llen("durable:{acl}:normal") == 7 - count
+        assert not queue.gives_hints
+        assert caplog.text.count("out of reach") == 1
+        assert "is back" not in caplog.text
+
     def test_that_user_may_do_no_more(queue: RedisQueue) -> None:
         client = get_redis_connection("limited")
         assert client.ping()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import DataError, OperationalError, connection
@@ -10,10 +14,13 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 
 from django_durable.store.database import PrivateDatabase
+from django_durable.store.kept_cursor import MUCH
+from tests.store.conftest import Connect
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = "SELECT generate_series(1, 3)"
+TYPELESS = "SELECT pg_typeof(x)::text, x FROM (VALUES (%(value)s), (NULL)) AS v (x) LIMIT 1"
 
 
 @pytest.fixture
@@ -53,11 +60,51 @@ def test_inside_a_transaction_too(db: PrivateDatabase, made: list[DatabaseWrappe
     assert len(made) == 1  # of BEGIN and COMMIT
 
 
-def test_what_was_much_is_not_held_on_to(db: PrivateDatabase, made: list[DatabaseWrapper]) -> None:
-    assert len(db.rows(MANY)) == 3
+@pytest.mark.parametrize(
+    ("sql", "given", "is_held"),
+    [
+        ("SELECT %(text)s::text", "x", True),
+        (MANY, "x", False),
+        ("SELECT length(%(text)s::text)", "x" * 2 * MUCH, False),
+        ("SELECT repeat(%(text)s::text, 20000)", "x", False),
+    ],
+    ids=["little", "rows", "parameters", "values"],
+)
+def test_what_was_much_is_not_held_on_to(
+    db: PrivateDatabase, made: list[DatabaseWrapper], sql: str, given: str, is_held: bool
+) -> None:
+    assert db.rows(sql, **({"text": given} if sql != MANY else {}))
     made.clear()
     ask(db)
-    assert len(made) == 1
+    assert (made == []) is is_held
+
+
+def test_one_statement_takes_values_of_any_types_one_after_the_other(db: PrivateDatabase, connect: Connect) -> None:
+    """What it has learned of the types of the last ones is not taken for those of the next ones."""
+    values = [
+        1,
+        2**40,
+        2**70,
+        1.5,
+        None,
+        "text",
+        True,
+        UUID(int=7),
+        datetime(2026, 7, 1, tzinfo=UTC),
+        [1, 2],
+        Decimal("1.10"),
+    ]
+    other = connect()
+    for value in [*values, *reversed(values)]:
+        [found] = db.rows(TYPELESS, value=value)
+        with other.connection.cursor() as fresh:
+            fresh.execute(TYPELESS, {"value": value})
+            assert fresh.fetchone() == found
+
+
+def test_threads_hand_it_on(db: PrivateDatabase) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda number: ask(db, number), range(200))) == list(range(1, 201))
 
 
 def test_it_goes_on_after_an_error(db: PrivateDatabase) -> None:

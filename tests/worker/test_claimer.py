@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from django_durable.conf import durable_settings
 from django_durable.core import clock
+from django_durable.core.journal.states import Status
 from django_durable.core.limits import Bounds
 from django_durable.executor.sync_attempt import run_attempt
 from django_durable.models import JournalEntry, Run
@@ -344,7 +345,7 @@ def test_many_slots_are_filled_claim_by_claim_without_a_pause(
 def few_at_once(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> Parts:
     """Where four runs are claimed at once, and eight in a round."""
     monkeypatch.setattr(module, "AT_ONCE", 4)
-    monkeypatch.setattr(module, "MOST", 8)
+    monkeypatch.setattr(module, "IN_A_ROUND", 8)
     return parts
 
 
@@ -415,7 +416,9 @@ def test_the_database_too_is_asked_for_as_many_runs_as_are_claimed_at_once(
     assert parts.claimer.tick() == 2
 
 
-def test_who_is_stopped_between_two_claims_makes_no_more(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_stopped_between_two_claims_makes_no_more_and_tells_others_of_the_rest(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = [make_run() for _ in range(8)]
     parts = few_at_once(monkeypatch, Parts(db, 20, *runs))
     parts.claimer._next_look = inf
@@ -425,9 +428,47 @@ def test_who_is_stopped_between_two_claims_makes_no_more(db: PrivateDatabase, mo
         parts.claimer._stop.set()
 
     monkeypatch.setattr(parts.claimer, "_start", start)
-    assert parts.claimer.tick() == 4
+    parts.claimer._run()
     assert parts.ids == [run.pk for run in runs[:4]]
     assert {status_of(run) for run in runs[4:]} == {"queued"}
+    assert parts.queue.ids == [run.pk for run in runs[4:]]
+
+
+def test_who_is_stopped_while_it_waits_for_hints_takes_no_more_than_it_asked_for_and_tells_others(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, over = [make_run() for _ in range(9)], make_run(Status.SUCCEEDED)
+    parts = few_at_once(monkeypatch, Parts(db, 20, *runs[:3], over, *runs[3:]))
+    parts.claimer._next_look = inf
+    pop = parts.queue.pop
+
+    def stopped(*given: Any) -> list[UUID]:
+        parts.claimer._stop.set()
+        return pop(*given)
+
+    monkeypatch.setattr(parts.queue, "pop", stopped)
+    parts.claimer._run()
+    assert (parts.ids, len(parts.queue.waits)) == ([], 1)
+    assert {status_of(run) for run in runs} == {"queued"}
+    assert sorted(parts.queue.ids) == sorted(run.pk for run in runs)
+
+
+def test_who_is_stopped_in_a_look_asks_for_nothing_else(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, told: Callable[[Parts], list[tuple[str, int]]]
+) -> None:
+    for _ in range(10):
+        make_run()
+    parts = few_at_once(monkeypatch, Parts(db, 20))
+    monkeypatch.setattr(module, "claim_limited", refuse)
+    notes, start = told(parts), parts.claimer._start
+
+    def start_and_stop(claims: Sequence[Claim]) -> None:
+        start(claims)
+        parts.claimer._stop.set()
+
+    monkeypatch.setattr(parts.claimer, "_start", start_and_stop)
+    assert parts.claimer.tick() == 4
+    assert notes == [("ids", 0), ("claim_next", 4), ("start", 4)]
 
 
 def test_without_hints_a_run_is_late_by_a_poll_at_most(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,9 +194,9 @@ class PostgreSQL:
         """A cursor of Django's that prepares what it executes, where it is of the usual kind."""
         return _preparing().preparing_cursor(connection)
 
-    def kept_cursor(self, connection: Any) -> Any:
+    def cursor_of_thread(self, connection: Any) -> Any:
         """The same, not to be closed, for statements that return nothing."""
-        return _preparing().kept_cursor(connection)
+        return _preparing().cursor_of_thread(connection)
 
     def makes_usual_cursors(self, connection: Any) -> bool:
         """Whether one cursor may be used for many statements."""

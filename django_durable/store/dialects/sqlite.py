@@ -139,7 +139,7 @@ class SQLite:
     def preparing_cursor(self, connection: Any) -> Any:
         return connection.cursor()
 
-    def kept_cursor(self, connection: Any) -> Any:
+    def cursor_of_thread(self, connection: Any) -> Any:
         return connection.cursor()
 
     def makes_usual_cursors(self, connection: Any) -> bool:

@@ -49,6 +49,14 @@ def count_busy(d: Dialect) -> str:
         WHERE r.status = 'running' AND r.leased_by {d.among("workers")}"""
 
 
+def startable(d: Dialect) -> str:
+    """Those of ``ids`` that are queued, best first."""
+    return f"""
+        SELECT id, queue, priority FROM django_durable_run
+        WHERE id {d.among_ids("ids")} AND status = 'queued' AND NOT suspect
+        ORDER BY priority DESC, queued_at"""
+
+
 def window(d: Dialect) -> str:
     """The first startable runs of a queue, for refilling its list. What has a limit enters it when that has room."""
     return f"""
