@@ -54,6 +54,8 @@ class Batch:
     notes: dict[UUID, dict[str, str]] = field(default_factory=dict)
     """What each run is annotated with: merged, under its lock, with what is stored."""
     logged: Rows = field(default_factory=list)
+    are_new: bool = True
+    """Whether no entry is known to be there already."""
 
     @property
     def is_plain(self) -> bool:
@@ -66,6 +68,7 @@ class Batch:
         self.claims.append(lease)
         for entry in write.entries.values():
             self.entries.append((run_id, entry))
+            self.are_new = self.are_new and entry.is_new
         if write.children:
             self._add_children(run_id, write.children)
         if write.forgotten:

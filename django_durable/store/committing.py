@@ -71,24 +71,25 @@ def _clears(write: Write) -> bool:
 
 def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
     """Write all in one statement; False where nothing is written, and has to be in turn."""
-    if not batch.logged:
-        _write_at_once(db, batch, receipts)
-        return True
-    if db.connection.in_atomic_block:
-        # Where the statement fails it would take the caller's transaction along: all that an atomic step has done.
+    # Where the statement fails it would take the caller's transaction along: all that an atomic step has done.
+    may_fail = not db.connection.in_atomic_block
+    if batch.logged and not may_fail:
         return False
     try:
-        _write_at_once(db, batch, receipts)
+        _write_at_once(db, batch, receipts, are_new=batch.are_new and may_fail)
     except IntegrityError:
-        # Lines of a branch came between snapshot and fence. A statement that begins behind the fence sees them.
+        if not may_fail:
+            raise
+        # Lines of a branch came between snapshot and fence, or an entry is there, of a commit that nobody was told of.
+        # Statements that begin behind the fence see them.
         return False
     return True
 
 
-def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
+def _write_at_once(db: Database, batch: Batch, receipts: Receipts, *, are_new: bool) -> None:
     given, parameters = told(batch)
     may_undo = any(row["undoes"] for row in batch.leaving)
-    rows = db.rows(_at_once(db.dialect, given, db.dialect.now, may_undo), **parameters)
+    rows = db.rows(_at_once(db.dialect, given, db.dialect.now, are_new, may_undo), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
         _shorten_logs(db, [(row[0], row[-1]) for row in rows])
@@ -97,12 +98,14 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts) -> None:
 
 
 @lru_cache(maxsize=128)
-def _at_once(d: Dialect, given: Given, now: str, may_undo: bool) -> str:
+def _at_once(d: Dialect, given: Given, now: str, are_new: bool, may_undo: bool) -> str:
     """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
     names = [name for name, _ in given]
     ids = "" if "claims" in shapes else IDS
-    return in_one_line(commits.write_at_once(Lone(shapes) if shapes else d, names, may_undo=may_undo, ids=ids))
+    return in_one_line(
+        commits.write_at_once(Lone(shapes) if shapes else d, names, are_new=are_new, may_undo=may_undo, ids=ids)
+    )
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:

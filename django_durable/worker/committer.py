@@ -176,6 +176,10 @@ class Committer:
                     self._relief.note(self._writer.seconds)
                 self._cohort.answered(self._worth_waiting_for(batch))
                 done = self._give_back(batch)
+                if own is not None and own.may_lead and done == [own] and not self._waiting:
+                    # Alone: nobody else is to be told of anything.
+                    self._step_down()
+                    return True
             answer_all(done)
             with self._mutex:
                 # While we still lead: a moment later the next leader may have settled it and not yet told of it.
@@ -213,6 +217,11 @@ class Committer:
         """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
         threads, any of which may be asked to lead meanwhile."""
         with self._mutex:
+            if len(self._waiting) == 1 and not (beside or self._held or self._under_way):
+                alone, self._waiting = self._waiting, []
+                self._under_way.add(alone[0].lease.run_id.int)
+                self._relief.leader_begins()
+                return alone
             waiting = self._held.sort(self._waiting, clock.monotonic()) if self._held else self._waiting
             # By the number of its run: a UUID itself is hashed by code in Python.
             batch: dict[int, Submission] = {}
@@ -249,6 +258,8 @@ class Committer:
     def _worth_waiting_for(self, batch: Sequence[Submission]) -> int:
         """How many threads that are about to be answered may add to the next batch (mutex held). It may have no room
         for more; and a run that is in line already, with the write of another branch, has one write a batch."""
+        if len(batch) == 1:
+            return 0
         threads = [one for one in batch if one.is_done and one.may_lead]
         if not (threads and self._waiting):
             return len(threads)

@@ -265,3 +265,26 @@ def test_the_last_write_of_a_run_is_parsed_once(db: PrivateDatabase, monkeypatch
         write_batch(db, [(one, Write(entries(step_entry()), outcome=Completed("1")))])
     assert len([query for query in parsed if b"INSERT INTO django_durable_journalentry" in query]) <= 1
     assert JournalEntry.objects.count() == len(leases)
+
+
+class Noting(PrivateDatabase):
+    """Keeps the statements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def rows(self, sql: str, **parameters: Any) -> list[Row]:
+        self.said.append(sql)
+        return super().rows(sql, **parameters)
+
+
+def test_of_new_ones_the_statement_is_ready_for_nothing_else() -> None:
+    db = Noting()
+    [claimed] = claim(db, make_run())
+    db.said.clear()
+    for number, is_new in enumerate((True, False)):
+        entry = replace(step_entry(f"s{number}"), is_new=is_new)
+        write_batch(db, [(claimed.lease, Write(entries(entry)))])
+    db.close()
+    assert ["ON CONFLICT" in one for one in db.said] == [False, True]

@@ -50,6 +50,8 @@ class Entry:
     """How long the last attempt of a step took; kept to date its beginning by the database's clock."""
     max_attempts: int | None = None
     """Of a step that has failed just now, to be told and not stored: how many its policy gives it."""
+    is_new: bool = field(default=False, compare=False)
+    """Whether its journal had none at this path: it is inserted, unless a commit that was never answered was made."""
 
     @property
     def is_wait(self) -> bool:
@@ -278,6 +280,7 @@ class MemoryJournal:
     def add(self, entry: Entry) -> None:
         with self._mutex:
             known = self.entries.get(entry.path)
+            entry.is_new = known is None
             if known is not None:
                 entry.seq = known.seq
             else:

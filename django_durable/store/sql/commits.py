@@ -75,10 +75,18 @@ def fence(d: Dialect, ids: str = "") -> str:
         FROM {ours(d, ids)} ORDER BY r.id {d.lock_runs}"""
 
 
-def insert_entries(d: Dialect) -> str:
+def insert_entries(d: Dialect, *, are_new: bool = False) -> str:
+    """``are_new``: fails where one of them is there already, which is less for PostgreSQL to do."""
     # Selected from the input joined to the fenced runs: the other way round, UPDATE … FROM semantics would
     # keep one row for each run and silently lose a branch's entry.
     # What has finished and is written again (a point of no return was passed) finished when it did.
+    changed = """
+        ON CONFLICT (run_id, path) DO UPDATE SET
+            status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
+            finished_at = CASE WHEN excluded.finished_at IS NOT NULL
+                THEN coalesce(j.finished_at, excluded.finished_at) END,
+            wake_at = excluded.wake_at, awaits = excluded.awaits,
+            undo = excluded.undo, token = excluded.token"""
     return f"""
         INSERT INTO django_durable_journalentry AS j (
             run_id, path, seq, kind, status, attempts, value, error, started_at, finished_at, wake_at, awaits, undo,
@@ -88,12 +96,7 @@ def insert_entries(d: Dialect) -> str:
             CASE WHEN e.status IN ('succeeded', 'failed') THEN {d.now} END,
             coalesce(e.wake_at, {d.later("e.wake_after")}), coalesce(e.awaits, ''), coalesce(e.undo, {FALSE}), h.token
         FROM {d.recordset("entries", "e", ENTRY)} JOIN held h ON h.id = e.run_id WHERE 1 = 1
-        ON CONFLICT (run_id, path) DO UPDATE SET
-            status = excluded.status, attempts = excluded.attempts, value = excluded.value, error = excluded.error,
-            finished_at = CASE WHEN excluded.finished_at IS NOT NULL
-                THEN coalesce(j.finished_at, excluded.finished_at) END,
-            wake_at = excluded.wake_at, awaits = excluded.awaits,
-            undo = excluded.undo, token = excluded.token"""
+        {"" if are_new else changed}"""
 
 
 def forget_entries(d: Dialect) -> str:
@@ -255,17 +258,19 @@ def clear_suspicion(d: Dialect) -> str:
         WHERE r.id = h.id AND r.suspect"""
 
 
-def write_at_once(d: Dialect, given: Collection[str], *, may_undo: bool = True, ids: str = "") -> str:
+def write_at_once(
+    d: Dialect, given: Collection[str], *, are_new: bool = False, may_undo: bool = True, ids: str = ""
+) -> str:
     """Fence, journal, payloads, log and outcomes in one statement, for databases whose CTEs can write. Each row ends
     with the number of the run's last line of the log, where there are ``logged``.
 
     ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
-    ``may_undo``: as for ``leave``, which few have, and without it the statement is short enough for psycopg.
-    ``ids``: as for ``ours``, where there are several runs.
+    ``are_new``: as for ``insert_entries``. ``may_undo``: as for ``leave``, which few have, and without it the statement
+    is short enough for psycopg. ``ids``: as for ``ours``, where there are several runs.
     The parts see one snapshot and none of each other's rows; no row is written by two of them.
     """
     parts: dict[str, Callable[[Dialect], str]] = {
-        "entries": insert_entries,
+        "entries": partial(insert_entries, are_new=are_new),
         "payloads": upsert_payloads,
         "logged": insert_log,
         "leaving": partial(leave, may_undo=may_undo, more="h.cancelling, h.pausing, " if ids else ""),
