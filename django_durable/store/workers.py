@@ -8,6 +8,7 @@ import socket
 from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
+from ..conf import durable_settings
 from ..queues.ready import Ready
 from .claiming import Claimant
 from .database import Database
@@ -63,9 +64,11 @@ def first_startable(db: Database, queue: str, limit: int, *, without: Iterable[s
 
 
 def startable(db: Database, ids: Collection[UUID]) -> list[Ready]:
-    """Those of ``ids`` that are queued, best first."""
-    d = db.dialect
-    return [Ready(d.read_key(row[0]), row[1], row[2]) for row in db.rows(sql.startable(d), ids=d.ids(ids))]
+    """Those of ``ids`` that workers are to hear of: queued ones, best first, and those that come due before the next
+    sweep."""
+    d, soon = db.dialect, float(durable_settings().REAP_SECONDS)
+    rows = db.rows(sql.startable(d), ids=d.ids(ids), within=soon)
+    return [Ready(d.read_key(row[0]), row[1], row[2], row[3]) for row in rows]
 
 
 def known_workflows(db: Database, silence: float) -> set[str]:

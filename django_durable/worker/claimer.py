@@ -32,7 +32,7 @@ from ..store.claiming import (
 )
 from ..store.database import PrivateDatabase
 from ..store.holding import NOTHING, Held, narrowed
-from ..store.limiting import KeyWalk, claim_hinted, claim_limited, seconds_to_opening
+from ..store.limiting import KeyWalk, claim_hinted, claim_limited, hint, seconds_to_opening
 from ..store.workers import startable
 from .loops.promote import Promote
 from .slots import Slots
@@ -104,7 +104,7 @@ class Claimer:
         self._unstarted: list[Lease] = []
         """Claims that are to be handed back."""
         self._unclaimed: list[UUID] = []
-        """Ids that are out of their lists and were not claimed, since we are stopped: to be told to others."""
+        """Ids that are out of their lists and may not have been claimed: to be told to others once we are stopped."""
         self._stop = threading.Event()
         self._is_asked = False
         """Whether another thread wants a look. Its own note, since a look that is under way plans the next one."""
@@ -160,9 +160,9 @@ class Claimer:
                 survive(error, logger, "the claimer stumbled")
                 self._next_look = 0.0
                 self._stop.wait(1.0)
-        with suppress(Error):
-            self._hand_back()
-            self._tell_others()
+        for last in (self._hand_back, self._tell_others):
+            with suppress(Error):
+                last()
 
     def tick(self) -> int:
         """One look for work; how many runs were claimed."""
@@ -221,10 +221,11 @@ class Claimer:
         again, self._again = self._again[: free - count - 1], []
         ids, asked = self._ids_of_a_round(again, free - count, wait)
         free = count + asked
+        self._unclaimed = ids
         claims = self._take_ids(ids, claim_ids)
         if self._stop.is_set():
-            self._unclaimed = _not_among(ids, claims)
             return count + len(claims)
+        self._unclaimed = []
         # As a rule all have become claims, and to compare ids is half of what the rest of this costs.
         left = [] if len(claims) == len(ids) else _not_among(ids, claims)
         if left and self._who.limits:
@@ -383,11 +384,12 @@ class Claimer:
             self._unstarted = []
 
     def _tell_others(self) -> None:
-        """Else they would hear of these runs with the next sweep."""
-        if self._unclaimed:
-            runs = startable(self._db, self._unclaimed)
+        """Of what we alone have heard of: else they would come to it with the next sweep."""
+        if ids := {*self._unclaimed, *self._again}:
             # First of all, as they were.
-            self._queue.push([run._replace(is_under_way=True) for run in runs])
+            runs = [run._replace(is_under_way=True) for run in startable(self._db, ids)]
+            hint(self._db, self._queue, runs, self._who.limits)
+            self._queue.close()
 
     def _seconds_to_look(self) -> float:
         """Until the next look: as a rule, or when the rate of a key opens before that."""

@@ -31,7 +31,7 @@ from django_durable.worker.slots import Slots
 from django_durable.workflows.registry import get_workflow
 from tests.app import workflows
 from tests.processes import wait_until
-from tests.store.rows import at, claimant, fresh, journal_row, make_run, status_of, step_entry
+from tests.store.rows import WORKFLOW, at, claimant, fresh, journal_row, make_run, status_of, step_entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -451,6 +451,50 @@ def test_who_is_stopped_while_it_waits_for_hints_takes_no_more_than_it_asked_for
     assert (parts.ids, len(parts.queue.waits)) == ([], 1)
     assert {status_of(run) for run in runs} == {"queued"}
     assert sorted(parts.queue.ids) == sorted(run.pk for run in runs)
+
+
+@pytest.mark.parametrize("when", ["during", "after"])
+def test_who_is_stopped_where_a_claim_fails_tells_others_of_what_it_had_popped(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """During the statement, or in the pause after it."""
+    runs = [make_run() for _ in range(3)]
+    parts = Parts(db, 20, *runs)
+    parts.claimer._next_look = inf
+    stop = parts.claimer._stop
+
+    def fail(*_: object, **__: object) -> None:
+        if when == "during":
+            stop.set()
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(module, "claim_ids", fail)
+    monkeypatch.setattr(stop, "wait", lambda seconds: stop.set())
+    parts.claimer._run()
+    assert parts.ids == []
+    assert sorted(parts.queue.ids) == sorted(run.pk for run in runs)
+
+
+def test_who_is_stopped_tells_others_of_what_was_held_and_of_what_comes_due_soon(db: PrivateDatabase) -> None:
+    held, soon, late = make_run(), make_run(Status.SCHEDULED), make_run(Status.SCHEDULED)
+    for run, seconds in ((soon, 1), (late, 3600)):
+        Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() + timedelta(seconds=seconds))
+    parts = Parts(db, 20)
+    parts.claimer._again = [held.pk, soon.pk, late.pk]
+    parts.claimer._stop.set()
+    parts.claimer._run()
+    assert sorted(parts.queue.ids) == sorted([held.pk, soon.pk])
+
+
+def test_who_is_stopped_tells_of_runs_under_a_limit_where_that_has_room(db: PrivateDatabase) -> None:
+    runs = [make_run(limit_key="a line") for _ in range(3)]
+    parts = Parts(db, 20)
+    parts.claimer._all = parts.claimer._who = replace(claimant(), limits={WORKFLOW: Bounds(concurrency=1)})
+    parts.claimer._unclaimed = [run.pk for run in runs]
+    parts.claimer._stop.set()
+    parts.claimer._run()
+    assert len(parts.queue.ids) == 1
+    assert parts.queue.ids[0] in {run.pk for run in runs}
 
 
 def test_who_is_stopped_in_a_look_asks_for_nothing_else(

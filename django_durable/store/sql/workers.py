@@ -50,10 +50,11 @@ def count_busy(d: Dialect) -> str:
 
 
 def startable(d: Dialect) -> str:
-    """Those of ``ids`` that are queued, best first."""
+    """Those of ``ids`` that are queued, best first, and those that come due ``within`` seconds."""
+    is_due_soon = f"status IN ('scheduled', 'waiting') AND wake_at <= {d.later('%(within)s')}"
     return f"""
-        SELECT id, queue, priority FROM django_durable_run
-        WHERE id {d.among_ids("ids")} AND status = 'queued' AND NOT suspect
+        SELECT id, queue, priority, limit_key FROM django_durable_run
+        WHERE id {d.among_ids("ids")} AND (status = 'queued' OR {is_due_soon}) AND NOT suspect
         ORDER BY priority DESC, queued_at"""
 
 
