@@ -37,8 +37,8 @@ class PumpedWorker:
         self._forget_limits()
         self._pool = _Pool(self.process)
         self._claimer_turn = _Turn(self.process._claimer, "tick")
-        # As workers do, but for a moment: where there is nothing to do, the scenario moves the clock.
-        self.process._claimer._longest_wait = 0.002
+        # No worker of ours waits: where there is nothing to do, the scenario moves the clock.
+        self.process._claimer._longest_wait = 0.0
         db = PrivateDatabase()
         parts = maintenance(db, self.process._queue, self.process._who.queues, lambda word: None)
         for part in parts:
