@@ -64,7 +64,7 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
 
 
 def _clears(write: Write) -> bool:
-    """Whether a suspect journals something new, and does not end: who ends is cleared by that."""
+    """Whether a suspect's write journals something new, and does not end it: who ends is cleared by that."""
     goes_on = write.outcome is None or isinstance(write.outcome, Released | Paused)
     return bool(write.entries) and goes_on
 

@@ -225,14 +225,13 @@ class Claimer:
         claims = self._take_ids(ids, claim_ids)
         if self._stop.is_set():
             return count + len(claims)
-        self._unclaimed = []
         # As a rule all have become claims, and to compare ids is half of what the rest of this costs.
         left = [] if len(claims) == len(ids) else _not_among(ids, claims)
         if left and self._who.limits:
             # Of these, or the first ones of their lines.
             claims += self._take_ids(left, claim_hinted)
             left = _not_among(left, claims)
-        self._again = list(set(left) - set(again))
+        self._again, self._unclaimed = list(set(left) - set(again)), []
         count += len(claims)
         # An id that cannot be claimed may be one that comes due soon: the database knows when. In a backlog it is
         # rather one that the sweep was faster with, and a look would take the next ids from under the list.

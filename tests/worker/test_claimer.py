@@ -454,12 +454,14 @@ def test_who_is_stopped_while_it_waits_for_hints_takes_no_more_than_it_asked_for
 
 
 @pytest.mark.parametrize("when", ["during", "after"])
+@pytest.mark.parametrize(("fails", "key"), [("claim_ids", None), ("claim_hinted", "a line")])
 def test_who_is_stopped_where_a_claim_fails_tells_others_of_what_it_had_popped(
-    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, when: str
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch, when: str, fails: str, key: str | None
 ) -> None:
-    """During the statement, or in the pause after it."""
-    runs = [make_run() for _ in range(3)]
+    """During the statement, or in the pause after it; of runs under a limit the second one."""
+    runs = [make_run(limit_key=key) for _ in range(3)]
     parts = Parts(db, 20, *runs)
+    parts.claimer._all = parts.claimer._who = replace(claimant(), limits={WORKFLOW: Bounds(concurrency=3)})
     parts.claimer._next_look = inf
     stop = parts.claimer._stop
 
@@ -468,7 +470,7 @@ def test_who_is_stopped_where_a_claim_fails_tells_others_of_what_it_had_popped(
             stop.set()
         raise OperationalError("gone")
 
-    monkeypatch.setattr(module, "claim_ids", fail)
+    monkeypatch.setattr(module, fails, fail)
     monkeypatch.setattr(stop, "wait", lambda seconds: stop.set())
     parts.claimer._run()
     assert parts.ids == []
