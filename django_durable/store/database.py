@@ -15,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import durable_settings
 from ..core import clock
+from .busy_polling import BusyPolling
 from .dialects import Dialect, dialect_of
 from .kept_cursor import KeptCursor
 
@@ -144,7 +145,8 @@ class PrivateDatabase(Database):
     def __init__(self, alias: str | None = None) -> None:
         super().__init__(alias)
         self._wrapper = _private_copy(connections[self.alias])
-        self._kept = KeptCursor(self._wrapper, self.dialect)
+        self.polling = BusyPolling()
+        self._kept = KeptCursor(self._wrapper, self.dialect, self.polling)
         self._is_begun = False
         self._plans = Plans() if durable_settings().PREPARED_STATEMENTS and self.dialect.has_plans else None
         self._asked: object = None

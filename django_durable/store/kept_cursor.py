@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from .busy_polling import BusyPolling
 from .dialects import Dialect
 
 MUCH = 10_000
@@ -21,9 +22,10 @@ class KeptCursor:
     a lone step.
     """
 
-    def __init__(self, wrapper: BaseDatabaseWrapper, dialect: Dialect) -> None:
+    def __init__(self, wrapper: BaseDatabaseWrapper, dialect: Dialect, polling: BusyPolling) -> None:
         self._wrapper = wrapper
         self._dialect = dialect
+        self._polling = polling
         self._cursor: Any = None
         self._driver: Any = None
 
@@ -58,7 +60,8 @@ class KeptCursor:
         wrapper = self._wrapper
         wrapper.close_if_health_check_failed()
         if self._cursor is None or wrapper.connection is None or self._driver is not wrapper.connection:
-            self._cursor, self._driver = wrapper.cursor(), wrapper.connection
+            self._cursor = self._dialect.polling_cursor(wrapper, self._polling)
+            self._driver = wrapper.connection
         return self._cursor
 
 

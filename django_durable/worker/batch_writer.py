@@ -39,6 +39,8 @@ class BatchWriter:
         self._in_doubt = in_doubt
         self.seconds = 0.0
         """How long the last commit took."""
+        self._alone: int | None = None
+        """The run, by its number, for which alone the last commit was."""
 
     def commit(self, batch: Sequence[Submission]) -> None:
         """Settle all of the batch, each run in it once, but for those whose row somebody holds; never raises."""
@@ -83,6 +85,7 @@ class BatchWriter:
 
     def _write(self, batch: Sequence[Submission]) -> None:
         self._renew_missed(batch)
+        self._note_company(batch)
         began = clock.monotonic()
         receipts = write_batch(self._db, [(one.lease, one.write) for one in batch])
         self.seconds = clock.monotonic() - began
@@ -98,6 +101,12 @@ class BatchWriter:
                 self._tell_of_lost(one)
             else:
                 self._tell_of(one, receipt)
+
+    def _note_company(self, batch: Sequence[Submission]) -> None:
+        """Nobody but one run commits, time after time: this process has little else to do than to wait for it."""
+        run = batch[0].lease.run_id.int if len(batch) == 1 else None
+        self._db.polling.is_wanted = run is not None and run == self._alone
+        self._alone = run
 
     def _renew_missed(self, batch: Sequence[Submission]) -> None:
         try:

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.utils import OperationalError
 
 from ...core import clock
+from ..busy_polling import BusyPolling
 
 LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's word for a lock that was waited for in vain."""
@@ -198,6 +199,10 @@ class PostgreSQL:
         """The same, not to be closed, for statements that return nothing."""
         return _preparing().cursor_of_thread(connection)
 
+    def polling_cursor(self, connection: Any, polling: BusyPolling) -> Any:
+        """A cursor of the engine's own connection, which stays awake for its answers where ``polling`` says so."""
+        return _polling().polling_cursor(connection, polling)
+
     def makes_usual_cursors(self, connection: Any) -> bool:
         """Whether one cursor may be used for many statements."""
         return bool(_preparing().makes_usual_cursors(connection))
@@ -235,6 +240,13 @@ def _preparing() -> ModuleType:
     from .. import preparing
 
     return preparing
+
+
+@cache
+def _polling() -> ModuleType:
+    from .. import polling_cursor
+
+    return polling_cursor
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.utils import OperationalError
 
 from ...core import clock
+from ..busy_polling import BusyPolling
 
 
 class SQLite:
@@ -140,6 +141,9 @@ class SQLite:
         return connection.cursor()
 
     def cursor_of_thread(self, connection: Any) -> Any:
+        return connection.cursor()
+
+    def polling_cursor(self, connection: Any, polling: BusyPolling) -> Any:
         return connection.cursor()
 
     def makes_usual_cursors(self, connection: Any) -> bool:

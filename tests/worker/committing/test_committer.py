@@ -279,3 +279,38 @@ def test_what_follows_a_commit_that_was_made_elsewhere_cannot_fail_it(
     committer.noted(lease(), a_step(), Receipt(is_held=True))
     assert "what follows a commit failed" in caplog.text
     committer.close()
+
+
+def test_the_connection_stays_awake_for_a_run_that_commits_time_after_time(
+    committer: Committer, lease: Callable[[], Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for one that commits once, nor for several in turn: each processor has something else to do then."""
+    awake: list[bool] = []
+    write = batch_writer.write_batch
+
+    def written(db: PrivateDatabase, writes: Any) -> Any:
+        awake.append(db.polling.is_wanted)
+        return write(db, writes)
+
+    monkeypatch.setattr(batch_writer, "write_batch", written)
+    first, second = lease(), lease()
+    for number, mine in enumerate((first, first, first, second, first, second, second)):
+        committer.write(mine, a_step(f"{number}"))
+    assert awake == [False, True, True, False, False, False, True]
+
+
+def test_the_connection_does_not_stay_awake_in_company(
+    committer: Committer,
+    store: Store,
+    pool: ThreadPoolExecutor,
+    lease: Callable[[], Lease],
+) -> None:
+    leases = [lease() for _ in range(3)]
+    committer.write(leases[0], a_step("a"))
+    committer.write(leases[0], a_step("b"))
+    assert committer._db.polling.is_wanted
+    leading = gather(committer, store, pool, leases)
+    store.is_open.set()
+    assert leading.result(PATIENCE).is_held
+    wait_until(lambda: len(store.batches) == 4, message="the others' commit")
+    assert not committer._db.polling.is_wanted

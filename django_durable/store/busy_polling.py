@@ -1,0 +1,78 @@
+"""Staying awake for an answer that is about to come: in the commits of a run that is alone."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Generator
+from time import perf_counter
+from typing import TypeVar
+
+T = TypeVar("T")
+Exchange = Generator[int, int, T]
+"""What is said to a server and heard from it, as psycopg writes that: yields what it waits for on its socket, is sent
+what has come."""
+
+READING = 1
+"""What is waited for, and what has come, where that is something to read (``psycopg.waiting``)."""
+LONGEST = 0.0005
+"""Seconds of an exchange. To be woken takes a processor that has gone to sleep a twentieth to a tenth of a millisecond:
+little of an answer that takes longer."""
+DISTURBED = 0.002
+"""Seconds without this thread: others need the processor or the interpreter, or the container has used up its share."""
+REST = 1.0
+"""Seconds for which it then sleeps as it waits."""
+IS_POSSIBLE = hasattr(select, "poll") and hasattr(os, "sched_yield")
+
+
+class BusyPolling:
+    """Of one connection, which is used by one thread at a time.
+
+    A processor with nothing to do goes to sleep, and in a virtual machine that wakes it late: of two cores, a run of
+    500 steps took 0.79 of the time with it, and the worker 1.9 times the CPU. It gives way to whoever else wants the
+    processor; without that three runs at a time, each in a process of its own, took 1.4 times as long, with it 0.96.
+    """
+
+    def __init__(self) -> None:
+        self.is_wanted = False
+        self._is_quick = True
+        """Whether the last exchange for which it was wanted was over in time."""
+        self._rests_until = 0.0
+        self._socket = -1
+        self._poll = select.poll() if IS_POSSIBLE else None
+
+    def awake(self, exchange: Exchange[T], socket: int) -> Exchange[T]:
+        """``exchange`` over ``socket``, where whoever drives this sleeps no longer than has to be."""
+        began = perf_counter()
+        try:
+            wanted = next(exchange)
+            if wanted == READING and self._is_promising(began) and self._comes(socket, began):
+                wanted = exchange.send(READING)
+            while True:
+                wanted = exchange.send((yield wanted))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            self._is_quick = perf_counter() - began <= LONGEST
+
+    def _is_promising(self, now: float) -> bool:
+        return self._is_quick and now >= self._rests_until
+
+    def _comes(self, socket: int, began: float) -> bool:
+        """Whether there is something to read, before the exchange has taken too long."""
+        if self._poll is None:
+            return False
+        if socket != self._socket:
+            self._poll = select.poll()
+            self._poll.register(socket, select.POLLIN)
+            self._socket = socket
+        looked = perf_counter()
+        while True:
+            is_there = bool(self._poll.poll(0))
+            now = perf_counter()
+            if now - looked > DISTURBED:
+                self._rests_until = now + REST
+            if is_there or now - began > LONGEST or now < self._rests_until:
+                return is_there
+            looked = now
+            os.sched_yield()
