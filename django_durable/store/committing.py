@@ -17,13 +17,14 @@ from ..core.journal.outcomes import Paused, Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
 from .batch import Batch, Rows
-from .database import Database, Row, as_json, in_one_line
+from .database import Database, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone
 from .receipts import Receipt, Receipts, settle_ready
 from .record_sets import IDS, Given, told, written
 from .sql import commits
+from .statements import Typed, in_one_line
 
 HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
@@ -98,14 +99,13 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts, *, are_new: b
 
 
 @lru_cache(maxsize=128)
-def _at_once(d: Dialect, given: Given, now: str, are_new: bool, may_undo: bool) -> str:
+def _at_once(d: Dialect, given: Given, now: str, are_new: bool, may_undo: bool) -> Typed:
     """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
     names = [name for name, _ in given]
     ids = "" if "claims" in shapes else IDS
-    return in_one_line(
-        commits.write_at_once(Lone(shapes) if shapes else d, names, are_new=are_new, may_undo=may_undo, ids=ids)
-    )
+    d = Lone(shapes) if shapes else d
+    return Typed(in_one_line(commits.write_at_once(d, names, are_new=are_new, may_undo=may_undo, ids=ids)))
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,7 +24,6 @@ as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 PLAN_SECONDS = 60.0
 MOST_TEXTS = 100
 """As many as psycopg keeps prepared."""
-_INDENTATION = re.compile(r"\n\s+")
 ONE_WRITER = threading.RLock()
 """Held by whoever of this process writes to SQLite."""
 
@@ -132,7 +130,7 @@ class Plans:
         if (text := self._texts.get(sql)) is None:
             if len(self._texts) >= MOST_TEXTS:
                 self._texts.clear()
-            text = self._texts[sql] = f"{sql} /* plan {self._generation} */"
+            text = self._texts[sql] = type(sql)(f"{sql} /* plan {self._generation} */")
         return text
 
 
@@ -260,14 +258,6 @@ def _private_copy(original: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     copy.settings_dict = {**copy.settings_dict, "OPTIONS": options, "AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
     copy.inc_thread_sharing()
     return copy
-
-
-def in_one_line(sql: str) -> str:
-    """A statement without its indentation: what is longer than 4,096 characters psycopg parses anew each time.
-
-    Of a literal with a new line in it nothing changes unless that is followed by white space.
-    """
-    return _INDENTATION.sub(" ", sql)
 
 
 def as_json(rows: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .busy_polling import BusyPolling
 from .dialects import Dialect
+from .statements import Typed
 
 MUCH = 10_000
 """Characters of a value."""
@@ -28,6 +29,8 @@ class KeptCursor:
         self._polling = polling
         self._cursor: Any = None
         self._driver: Any = None
+        self._typed: Any = None
+        """What sends ``Typed`` statements on that connection; None where all are left to cursors."""
 
     @property
     def may_be_used(self) -> bool:
@@ -38,6 +41,8 @@ class KeptCursor:
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """As ``Database.rows``."""
         cursor = self._current()
+        if type(sql) is Typed and (rows := self._typed_rows(sql, parameters)) is not None:
+            return rows
         try:
             cursor.execute(sql, parameters)
             rows = cursor.fetchall() if self._dialect.has_rows(cursor) else []
@@ -49,8 +54,16 @@ class KeptCursor:
             self.drop()
         return rows
 
+    def _typed_rows(self, sql: Typed, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
+        """The same without the cursor; None where that has to be it: somebody wants to hear what it executes."""
+        if self._typed is None or self._wrapper.execute_wrappers:
+            return None
+        with self._wrapper.wrap_database_errors, self._driver.lock:
+            found: list[tuple[Any, ...]] | None = self._typed.rows(sql, parameters)
+        return found
+
     def drop(self) -> None:
-        cursor, self._cursor, self._driver = self._cursor, None, None
+        cursor, self._cursor = self._cursor, None
         if cursor is not None:
             with suppress(Exception):
                 cursor.close()
@@ -61,7 +74,9 @@ class KeptCursor:
         wrapper.close_if_health_check_failed()
         if self._cursor is None or wrapper.connection is None or self._driver is not wrapper.connection:
             self._cursor = self._dialect.polling_cursor(wrapper, self._polling)
-            self._driver = wrapper.connection
+            if self._driver is not wrapper.connection:
+                self._driver = wrapper.connection
+                self._typed = self._dialect.typed_statements(self._cursor, self._polling)
         return self._cursor
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.backends.postgresql import base
 
 from .busy_polling import BusyPolling
+from .typed_statements import TypedStatements
 
 USUAL: Any = base.ServerBindingCursor
 
@@ -32,3 +33,11 @@ def polling_cursor(connection: Any, polling: BusyPolling) -> Any:
     if type(cursor.cursor) is PollingCursor:
         cursor.cursor.polling = polling
     return cursor
+
+
+def typed_statements(cursor: Any, polling: BusyPolling) -> TypedStatements | None:
+    """Of the connection of a ``polling_cursor``; None where somebody has chosen another kind of cursor, and may want to
+    hear of each statement."""
+    if type(cursor.cursor) is not PollingCursor:
+        return None
+    return TypedStatements(cursor.cursor.connection, polling)

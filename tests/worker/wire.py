@@ -110,6 +110,8 @@ def tapped(patch: pytest.MonkeyPatch) -> Iterator[Tap]:
 def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     from psycopg import BaseConnection, Cursor
 
+    from django_durable.store.typed_statements import TypedStatements
+
     def after(call: Any) -> Any:
         # After the BEGIN that psycopg sends by itself in the midst of it.
         def tapped_call(self: Any, query: Any, *args: Any, **options: Any) -> Any:
@@ -130,6 +132,24 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
         tap.heard(self, text)
         return command(self, text, *args)
 
+    send, answer = TypedStatements.rows, TypedStatements._prepare
+
+    def tapped_typed(self: Any, sql: str, parameters: Any) -> Any:
+        found = None
+        try:
+            found = send(self, sql, parameters)
+            return found
+        finally:
+            if found is not None:
+                tap.heard(self.driver, sql)
+
+    def tapped_typed_prepare(self: Any, text: bytes) -> Any:
+        name = answer(self, text)
+        tap.heard(self.driver, f"PREPARE {name.decode()}")
+        return name
+
+    patch.setattr(TypedStatements, "rows", tapped_typed)
+    patch.setattr(TypedStatements, "_prepare", tapped_typed_prepare)
     patch.setattr(Cursor, "execute", after(Cursor.execute))
     patch.setattr(Cursor, "executemany", after(Cursor.executemany))
     patch.setattr(Cursor, "_send_prepare", tapped_prepare)

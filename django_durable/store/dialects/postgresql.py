@@ -203,6 +203,11 @@ class PostgreSQL:
         """A cursor of the engine's own connection, which stays awake for its answers where ``polling`` says so."""
         return _polling().polling_cursor(connection, polling)
 
+    def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
+        """What sends ``Typed`` statements on the connection of a ``polling_cursor``; None where that is no usual one,
+        and they are left to it."""
+        return _polling().typed_statements(cursor, polling)
+
     def makes_usual_cursors(self, connection: Any) -> bool:
         """Whether one cursor may be used for many statements."""
         return bool(_preparing().makes_usual_cursors(connection))

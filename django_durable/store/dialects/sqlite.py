@@ -146,6 +146,9 @@ class SQLite:
     def polling_cursor(self, connection: Any, polling: BusyPolling) -> Any:
         return connection.cursor()
 
+    def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
+        return None
+
     def makes_usual_cursors(self, connection: Any) -> bool:
         # To make one is cheap here.
         return False

@@ -1,0 +1,254 @@
+"""A statement that says of which type its parameters are comes to the same as through a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.db import DataError, IntegrityError, NotSupportedError, OperationalError, connection
+from django.db.utils import DatabaseError
+from django.test import override_settings
+from psycopg import capabilities
+
+from django_durable.store.database import PrivateDatabase
+from django_durable.store.statements import Typed
+from django_durable.store.typed_statements import MOST, TypedStatements
+from tests.store.conftest import Connect
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+TEXTS = ["", "text", "a 'quoted' \"path\" \\ %s %(x)s ü \u2028 \U0001f600", "{1,2}", "x" * 100_000, Colour.RED]
+NUMBERS = [0, -1, 7, 2**31 - 1, -(2**63), 2**63 - 1]
+FLOATS = [0.0, -1.5, 1e-07, 1e300, 0.1 + 0.2, float("inf"), float("-inf")]
+ADD = Typed("SELECT %(number)s::bigint + 1")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each typed statement whether it went without a cursor."""
+    found: list[bool] = []
+    rows: Callable[..., Any] = TypedStatements.rows
+
+    def told(self: TypedStatements, *given: Any) -> Any:
+        answer = rows(self, *given)
+        found.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(TypedStatements, "rows", told)
+    return found
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "prepared"])
+def prepares(request: pytest.FixtureRequest) -> Iterator[bool]:
+    with override_settings(DURABLE={"QUEUE": "database", "PREPARED_STATEMENTS": request.param}):
+        yield bool(request.param)
+
+
+@pytest.fixture
+def db(prepares: bool, connect: Connect) -> PrivateDatabase:
+    return connect()
+
+
+def prepared(db: PrivateDatabase) -> list[str]:
+    """Ours; what psycopg has prepared is called otherwise."""
+    rows = db.rows("SELECT statement FROM pg_prepared_statements WHERE name LIKE 'durable%%' ORDER BY prepare_time")
+    return [statement for (statement,) in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("text", TEXTS), ("bigint", NUMBERS), ("double precision", FLOATS), ("boolean", [True, False])],
+)
+def test_values_come_back_as_they_went(db: PrivateDatabase, sent: list[bool], kind: str, values: list[Any]) -> None:
+    echo = Typed(f"SELECT %(value)s::{kind}, %(none)s::{kind}, pg_typeof(%(value)s::{kind})::text")
+    for value in values * 3:
+        assert db.rows(echo, value=value, none=None) == [(value, None, kind)]
+    assert sent == [True] * len(values) * 3
+
+
+def test_rows_have_the_types_that_a_cursor_gives_them(db: PrivateDatabase, sent: list[bool]) -> None:
+    sql = """SELECT %(id)s::uuid, 1::smallint, 2::bigint, 'x', NULL, true, ARRAY[1, 2], 1.5::double precision
+        FROM generate_series(1, 2)"""
+    given = {"id": str(UUID(int=7))}
+    by_cursor = db.rows(f"{sql} AS other", **given)
+    assert by_cursor == [(UUID(int=7), 1, 2, "x", None, True, [1, 2], 1.5)] * 2
+    assert [db.rows(Typed(sql), **given) for _ in range(3)] == [by_cursor] * 3
+    assert sent == [True] * 3
+
+
+def test_a_statement_that_returns_nothing_returns_no_rows(db: PrivateDatabase, sent: list[bool]) -> None:
+    db.rows("CREATE TEMPORARY TABLE noted (number integer)")
+    note = Typed("INSERT INTO noted VALUES (%(number)s::integer)")
+    assert [db.rows(note, number=number) for number in range(3)] == [[], [], []]
+    assert db.rows(Typed("SELECT number FROM noted WHERE number > %(least)s::integer"), least=9) == []
+    assert db.rows("SELECT number FROM noted") == [(0,), (1,), (2,)]
+    assert all(sent)
+
+
+def test_a_parameter_may_stand_twice_and_a_percent_sign_by_itself(db: PrivateDatabase, sent: list[bool]) -> None:
+    sql = Typed("SELECT %(b)s::text LIKE 'a%%', %(a)s::integer %% 2, %(b)s::text")
+    for _ in range(3):
+        assert db.rows(sql, a=3, b="ab", unused="x") == [(True, 1, "ab")]
+    assert all(sent)
+
+
+@pytest.mark.parametrize(
+    "value", [UUID(int=7), datetime(2026, 7, 1, tzinfo=UTC), [1, 2]], ids=["uuid", "instant", "list"]
+)
+def test_other_values_are_left_to_a_cursor(db: PrivateDatabase, sent: list[bool], value: Any) -> None:
+    kinds = {UUID: "uuid", datetime: "timestamptz", list: "integer[]"}
+    for _ in range(3):
+        assert db.rows(Typed(f"SELECT %(value)s::{kinds[type(value)]}"), value=value) == [(value,)]
+    assert sent == [False] * 3
+
+
+def test_a_text_that_postgresql_does_not_take_is_refused_as_ever(db: PrivateDatabase) -> None:
+    """Not cut off where it has a NUL."""
+    for _ in range(3):
+        with pytest.raises(DataError):
+            db.rows(Typed("SELECT %(text)s::text"), text="a\0b")
+        with pytest.raises(UnicodeEncodeError):
+            db.rows(Typed("SELECT %(text)s::text"), text="\ud800")
+        assert db.rows(ADD, number=1) == [(2,)]
+
+
+def test_what_is_wrong_is_raised_as_djangos_errors(db: PrivateDatabase, sent: list[bool]) -> None:
+    db.rows("CREATE TEMPORARY TABLE single (number integer UNIQUE)")
+    insert = Typed("INSERT INTO single VALUES (%(number)s::integer)")
+    db.rows(insert, number=1)
+    for _ in range(3):
+        with pytest.raises(IntegrityError) as caught:
+            db.rows(insert, number=1)
+        assert isinstance(caught.value.__cause__, psycopg.errors.UniqueViolation)
+        assert "single_number_key" in str(caught.value)
+        with pytest.raises(DataError):
+            db.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
+        with pytest.raises(DatabaseError, match="syntax"):
+            db.rows(Typed("SELECT SELECT"))
+        assert db.rows(ADD, number=1) == [(2,)]
+
+
+def test_inside_a_transaction_it_is_a_part_of_that(db: PrivateDatabase) -> None:
+    db.rows("CREATE TEMPORARY TABLE noted (number integer)")
+    note = Typed("INSERT INTO noted VALUES (%(number)s::integer)")
+    for number in range(3):
+        with db.transaction():
+            db.rows(note, number=number)
+        with pytest.raises(DataError), db.transaction():
+            db.rows(note, number=-1)
+            db.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
+    assert db.rows("SELECT number FROM noted") == [(0,), (1,), (2,)]
+
+
+def test_it_is_prepared_as_it_comes_again_where_the_project_prepares(db: PrivateDatabase, prepares: bool) -> None:
+    assert db.rows(ADD, number=1) == [(2,)]
+    assert prepared(db) == []
+    for number in range(3):
+        assert db.rows(ADD, number=number) == [(number + 1,)]
+    found = prepared(db)
+    assert len(found) == (1 if prepares else 0)
+    assert all(statement.startswith("SELECT $1::bigint + 1 ") for statement in found)
+
+
+@pytest.mark.parametrize("can_close", [True, False], ids=["libpq 17", "older libpq"])
+def test_the_longest_unused_is_forgotten(
+    db: PrivateDatabase, prepares: bool, can_close: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if can_close and not capabilities.has_send_close_prepared():
+        pytest.skip("of the libpq that is here")
+    monkeypatch.setattr(capabilities, "has_send_close_prepared", lambda: can_close)
+    kept = TypedStatements(db.connection.connection or _connected(db), db.polling)
+    for number in range(MOST + 20):
+        sql = f"SELECT %(x)s::integer + {number}"
+        for _ in range(2):
+            assert kept.rows(sql, {"x": 1}) == [(1 + number,)]
+            kept.rows("SELECT %(x)s::integer - 1", {"x": 1})
+    found = prepared(db)
+    assert len(found) == (MOST if prepares else 0)
+    if prepares:
+        assert "SELECT $1::integer - 1" in found
+        assert "SELECT $1::integer + 20" not in found
+        assert f"SELECT $1::integer + {MOST + 19}" in found
+
+
+def _connected(db: PrivateDatabase) -> Any:
+    db.connection.ensure_connection()
+    return db.connection.connection
+
+
+def test_what_a_migration_has_changed_is_prepared_anew(db: PrivateDatabase, prepares: bool) -> None:
+    db.rows("CREATE TEMPORARY TABLE changing (number integer)")
+    db.rows("INSERT INTO changing VALUES (1)")
+    look = Typed("SELECT * FROM changing WHERE number = %(number)s::integer")
+    for _ in range(3):
+        assert db.rows(look, number=1) == [(1,)]
+    db.rows("ALTER TABLE changing ADD COLUMN text text")
+    for _ in range(3):
+        assert db.rows(look, number=1) == [(1, None)]
+    db.rows("ALTER TABLE changing ADD COLUMN more text")
+    if prepares:
+        with pytest.raises(NotSupportedError), db.transaction():
+            db.rows(look, number=1)
+    with db.transaction():
+        assert db.rows(look, number=1) == [(1, None, None)]
+
+
+def test_what_a_pooler_has_forgotten_is_prepared_anew(db: PrivateDatabase, prepares: bool) -> None:
+    for _ in range(3):
+        db.rows(ADD, number=1)
+        db.rows("DEALLOCATE ALL")
+        for _ in range(3):
+            assert db.rows(ADD, number=1) == [(2,)]
+        assert len(prepared(db)) == prepares
+
+
+def test_a_connection_that_is_lost_is_told_of_and_made_anew(db: PrivateDatabase, sent: list[bool]) -> None:
+    for _ in range(3):
+        db.rows(ADD, number=1)
+    [(lost,)] = db.rows("SELECT pg_backend_pid()")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [lost])
+    for _ in range(2):
+        with pytest.raises(OperationalError):
+            db.rows(ADD, number=1)
+    db.close()
+    sent.clear()
+    assert [db.rows(ADD, number=number) for number in range(3)] == [[(1,)], [(2,)], [(3,)]]
+    assert sent == [True] * 3
+
+
+def test_wrappers_and_logs_hear_of_each(db: PrivateDatabase, sent: list[bool]) -> None:
+    heard: list[str] = []
+
+    def hear(execute: Any, sql: str, *given: Any) -> Any:
+        heard.append(sql)
+        return execute(sql, *given)
+
+    with db.connection.execute_wrapper(hear):
+        assert db.rows(ADD, number=1) == [(2,)]
+    db.connection.force_debug_cursor = True
+    assert db.rows(ADD, number=1) == [(2,)]
+    assert (len(heard), len(db.connection.queries_log), sent) == (1, 1, [])
+
+
+def test_a_cursor_that_somebody_has_chosen_hears_of_each(db: PrivateDatabase, sent: list[bool]) -> None:
+    heard: list[str] = []
+
+    class Chosen(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *given: Any, **more: Any) -> Any:
+            heard.append(query)
+            return super().execute(query, *given, **more)
+
+    _connected(db).cursor_factory = Chosen
+    assert db.rows(ADD, number=1) == [(2,)]
+    assert (len([sql for sql in heard if "bigint" in sql]), sent) == (1, [])
