@@ -15,7 +15,7 @@ what has come."""
 
 READING = 1
 """What is waited for, and what has come, where that is something to read (``psycopg.waiting``)."""
-LONGEST = 0.0005
+LONGEST = 0.001
 """Seconds of an exchange. To be woken takes a processor that has gone to sleep a twentieth to a tenth of a millisecond:
 little of an answer that takes longer."""
 DISTURBED = 0.002
