@@ -105,7 +105,7 @@ def leftover_transactions(
         if connection.connection is None:
             continue
         is_open = connection.in_atomic_block and _depth(connection) > outer.get(connection.alias, 0)
-        is_manual = not connection.in_atomic_block and not connection.get_autocommit()
+        is_manual = not connection.in_atomic_block and not connection.autocommit
         if is_open or is_manual:
             _roll_back(connection, outer.get(connection.alias, 0))
             found = ContextMisuse(

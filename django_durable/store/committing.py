@@ -21,6 +21,7 @@ from .database import Database, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone
+from .lone_step import write_step
 from .receipts import Receipt, Receipts, settle_ready
 from .record_sets import IDS, Given, told, written
 from .sql import commits
@@ -36,6 +37,10 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     A suspect that journals something is none any more. Raises what the database raises: then nothing of the batch is
     known to be stored.
     """
+    if len(writes) == 1:
+        [(lease, write)] = writes
+        if (receipt := write_step(db, lease, write, _of_one_step)) is not None:
+            return {lease.run_id: receipt}
     batch = Batch(db.dialect)
     for lease, write in writes:
         batch.add(lease, write)
@@ -90,7 +95,7 @@ def _is_written_at_once(db: Database, batch: Batch, receipts: Receipts) -> bool:
 def _write_at_once(db: Database, batch: Batch, receipts: Receipts, *, are_new: bool) -> None:
     given, parameters = told(batch)
     may_undo = any(row["undoes"] for row in batch.leaving)
-    rows = db.rows(_at_once(db.dialect, given, db.dialect.now, are_new, may_undo), **parameters)
+    rows = db.rows(_at_once(db.dialect, given, db.dialect.now, are_new=are_new, may_undo=may_undo), **parameters)
     if batch.logged:
         # Lines of before that are too many go in a statement of their own: few runs say so much.
         _shorten_logs(db, [(row[0], row[-1]) for row in rows])
@@ -99,13 +104,17 @@ def _write_at_once(db: Database, batch: Batch, receipts: Receipts, *, are_new: b
 
 
 @lru_cache(maxsize=128)
-def _at_once(d: Dialect, given: Given, now: str, are_new: bool, may_undo: bool) -> Typed:
+def _at_once(d: Dialect, given: Given, now: str, *, are_new: bool, may_undo: bool) -> Typed:
     """Of ``now``, which is the dialect's, there is as a rule one: to write the statement takes as long as its rows."""
     shapes = {name: shape for name, shape in given if shape is not None}
     names = [name for name, _ in given]
     ids = "" if "claims" in shapes else IDS
     d = Lone(shapes) if shapes else d
     return Typed(in_one_line(commits.write_at_once(d, names, are_new=are_new, may_undo=may_undo, ids=ids)))
+
+
+def _of_one_step(d: Dialect, given: Given) -> Typed:
+    return _at_once(d, given, d.now, are_new=True, may_undo=False)
 
 
 def _write_in_turn(db: Database, batch: Batch, receipts: Receipts, cleared: Iterable[Any]) -> None:

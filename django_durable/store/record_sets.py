@@ -79,7 +79,7 @@ def _entry_written(d: Dialect, run_id: Any, entry: Entry) -> str:
     )
     value = "" if entry.value is None else f',"value":{quoted(entry.value)}'
     seconds = "" if entry.seconds is None else f',"seconds":{entry.seconds!r}'
-    rare = "," + as_json([_rare(d, entry)])[2:-2] if _has_rare(entry) else ""
+    rare = "," + as_json([_rare(d, entry)])[2:-2] if has_rare(entry) else ""
     return f"{always}{value}{seconds}{rare}}}"
 
 
@@ -94,10 +94,11 @@ def _entry_row(d: Dialect, run_id: Any, entry: Entry) -> dict[str, Any]:
         "value": entry.value,
         "seconds": entry.seconds,
     }
-    return row | _rare(d, entry) if _has_rare(entry) else row
+    return row | _rare(d, entry) if has_rare(entry) else row
 
 
-def _has_rare(entry: Entry) -> bool:
+def has_rare(entry: Entry) -> bool:
+    """Whether it has what most entries have not."""
     is_timed = entry.wake_at is not None or entry.wake_after is not None
     return is_timed or entry.error is not None or bool(entry.awaits or entry.undo)
 
