@@ -20,8 +20,8 @@ LONGEST = 0.001
 little of an answer that takes longer."""
 DISTURBED = 0.002
 """Seconds without this thread: others need the processor or the interpreter, or the container has used up its share."""
-REST = 1.0
-"""Seconds for which it then sleeps as it waits."""
+RESTS = 25
+"""So many times as long it then sleeps as it waits: if that was by its own fault it loses a twenty-fifth by it."""
 IS_POSSIBLE = hasattr(select, "poll") and hasattr(os, "sched_yield")
 
 
@@ -70,8 +70,8 @@ class BusyPolling:
         while True:
             is_there = bool(self._poll.poll(0))
             now = perf_counter()
-            if now - looked > DISTURBED:
-                self._rests_until = now + REST
+            if (away := now - looked) > DISTURBED:
+                self._rests_until = now + RESTS * away
             if is_there or now - began > LONGEST or now < self._rests_until:
                 return is_there
             looked = now

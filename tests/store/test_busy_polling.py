@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from django_durable.store import busy_polling
-from django_durable.store.busy_polling import DISTURBED, LONGEST, READING, REST, BusyPolling, Exchange
+from django_durable.store.busy_polling import DISTURBED, LONGEST, READING, RESTS, BusyPolling, Exchange
 
 WRITING = 2
 
@@ -107,7 +107,7 @@ def test_where_others_need_the_processor_it_rests(peer: Peer) -> None:
     peer.looks = 0
     assert slept(polling.awake(peer.exchange(), peer.here.fileno()), peer.answer) == 1
     assert peer.looks == 0
-    peer.now += REST
+    peer.now += (RESTS + 1) * 2 * DISTURBED
     peer.turns = [peer.answer]
     assert slept(polling.awake(peer.exchange(), peer.here.fileno())) == 0
 
