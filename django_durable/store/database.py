@@ -235,6 +235,7 @@ class PrivateDatabase(Database):
         try:
             with self._wrapper.cursor() as cursor:
                 cursor.execute("ROLLBACK")
+            self._kept.rolled_back()
         except Exception:
             # The connection is gone, and the transaction with it.
             self._wrapper.close()

@@ -41,13 +41,16 @@ class KeptCursor:
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """As ``Database.rows``."""
         cursor = self._current()
-        if type(sql) is Typed and (rows := self._typed_rows(sql, parameters)) is not None:
-            return rows
         try:
+            if type(sql) is Typed and (rows := self._typed_rows(sql, parameters)) is not None:
+                return rows
             cursor.execute(sql, parameters)
             rows = cursor.fetchall() if self._dialect.has_rows(cursor) else []
-        except BaseException:
+        except BaseException as error:
             self.drop()
+            if not isinstance(error, Exception):
+                # Interrupted: an answer may be under way, and the next statement must not be taken for its question.
+                self._wrapper.close()
             raise
         if len(rows) > 1 or _is_much(parameters.values()) or (rows and _is_much(rows[0])):
             # It holds on to what it was given and has found, until the next statement.
@@ -61,6 +64,11 @@ class KeptCursor:
         with self._wrapper.wrap_database_errors, self._driver.lock:
             found: list[tuple[Any, ...]] | None = self._typed.rows(sql, parameters)
         return found
+
+    def rolled_back(self) -> None:
+        """A transaction of this connection was rolled back."""
+        if self._typed is not None and self._driver is self._wrapper.connection:
+            self._typed.forget()
 
     def drop(self) -> None:
         cursor, self._cursor = self._cursor, None

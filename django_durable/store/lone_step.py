@@ -59,6 +59,8 @@ def write_step(db: Database, lease: Lease, write: Write, statement: Statement) -
     try:
         rows = db.rows(statement(d, GIVEN[has_value, has_seconds]), **parameters)
     except IntegrityError:
+        # It is there, of a commit that nobody was told of.
+        entry.is_new = False
         return None
     if not rows:
         return None

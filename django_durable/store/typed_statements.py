@@ -17,11 +17,10 @@ from .busy_polling import BusyPolling
 
 Row = tuple[Any, ...]
 MOST = 100
-"""Statements that a connection has prepared at a time, as with psycopg."""
+"""Statements that a connection has prepared at a time, besides as many of psycopg's."""
 CHANGED = frozenset({"0A000", "26000"})
 """PostgreSQL's words for a prepared statement that does not fit its tables any more, and for one that is not there."""
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
-_numbers = count(1)
 
 
 class TypedStatements:
@@ -41,6 +40,7 @@ class TypedStatements:
         """Those that came once, which is no reason to prepare them."""
         self._names: dict[str, bytes] = {}
         """What is prepared; the longest unused first."""
+        self._numbers = count(1)
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
         """As a cursor of the driver's; None where it has to be one's: there is a value that is neither text nor number,
@@ -55,12 +55,24 @@ class TypedStatements:
             except Error as error:
                 if error.sqlstate not in CHANGED:
                     raise
-                del self._names[sql]
-                if self.driver.pgconn.transaction_status != TransactionStatus.IDLE:
+                self._names.clear()
+                if self._is_begun:
                     raise
             # Nothing has happened so far.
         self.driver.pgconn.send_query_params(text, values)
         return self._answer()
+
+    def forget(self) -> None:
+        """Outside of a transaction. After a ROLLBACK, as of which psycopg forgets what it has prepared, and makes the
+        server forget all that there is."""
+        if self._names:
+            self._names.clear()
+            self.driver.pgconn.send_query_params(b"DEALLOCATE ALL", [])
+            self._answer()
+
+    @property
+    def _is_begun(self) -> bool:
+        return bool(self.driver.pgconn.transaction_status != TransactionStatus.IDLE)
 
     def _name_of(self, sql: str, text: bytes) -> bytes | None:
         """Under which name it is prepared; None where it comes for the first time."""
@@ -73,22 +85,29 @@ class TypedStatements:
             self._seen.add(sql)
             return None
         if len(self._names) >= MOST:
-            self._forget(self._names.pop(next(iter(self._names))))
+            if self._is_begun:
+                # Where the server does not know it any more the transaction would be over.
+                return None
+            self._close(self._names.pop(next(iter(self._names))))
         name = self._names[sql] = self._prepare(text)
         return name
 
     def _prepare(self, text: bytes) -> bytes:
-        name = b"durable_%d" % next(_numbers)
+        name = b"durable_%d" % next(self._numbers)
         self.driver.pgconn.send_prepare(name, text)
         self._answer()
         return name
 
-    def _forget(self, name: bytes) -> None:
+    def _close(self, name: bytes) -> None:
         if capabilities.has_send_close_prepared():
             self.driver.pgconn.send_close_prepared(name)
         else:
-            self.driver.pgconn.send_query(b"DEALLOCATE " + name)
-        self._answer()
+            self.driver.pgconn.send_query_params(b"DEALLOCATE " + name, [])
+        try:
+            self._answer()
+        except Error as error:
+            if error.sqlstate not in CHANGED:
+                raise
 
     def _answer(self) -> list[Row]:
         """To what was just sent."""
@@ -96,11 +115,14 @@ class TypedStatements:
         exchange: Any = generators.execute(pgconn)
         if self._polling.is_wanted:
             exchange = self._polling.awake(exchange, pgconn.socket)
-        [result] = self.driver.wait(exchange)
+        results = self.driver.wait(exchange)
+        for result in results:
+            # Also behind a result: where the commit fails that the server makes of itself.
+            if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+                raise error_from_result(result)
+        result = results[0]
         if result.status == ExecStatus.COMMAND_OK:
             return []
-        if result.status != ExecStatus.TUPLES_OK:
-            raise error_from_result(result)
         transformer = self._transformer
         transformer.set_pgresult(result)
         rows = transformer.load_rows(0, result.ntuples, tuple)

@@ -15,6 +15,7 @@ from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from django_durable.store.kept_cursor import KeptCursor
 from tests.faults.kinds import ALL, OF_READS, READING_COMMANDS, WRITES, Action, Point, label_of
 from tests.faults.named import MODULES, NAMED, STEP_BODY, Named
 
@@ -65,6 +66,7 @@ class Points:
         """From now on this process stops at every point."""
         self._common = ALL if is_postgres else ALL - {Action.TERMINATE}
         connection_created.connect(self._opened, weak=False, dispatch_uid="tests.faults")
+        self._install_typed()
         for link in connections.all(initialized_only=True):
             self._opened(link)
         self._install_commits()
@@ -76,6 +78,27 @@ class Points:
         if self._statement not in connection.execute_wrappers:
             connection.execute_wrappers.append(self._statement)
             self.links.append(connection)
+
+    def _install_typed(self) -> None:
+        """Where somebody listens to a connection, what goes without a cursor would go through one."""
+        kept: Any = KeptCursor
+        typed_rows = kept._typed_rows
+
+        def unheard(kept: Any, sql: str, parameters: Any) -> Any:
+            link = kept._wrapper
+            heard, link.execute_wrappers = link.execute_wrappers, []
+            try:
+                return typed_rows(kept, sql, parameters)
+            finally:
+                link.execute_wrappers = heard
+
+        def stopped_at(kept: Any, sql: str, parameters: Any) -> Any:
+            if kept._typed is None:
+                return None
+            point = Point(label_of(sql), self._common, frozenset())
+            return self.at(point, lambda: unheard(kept, sql, parameters), kept._wrapper)
+
+        kept._typed_rows = stopped_at
 
     def _statement(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         repeats = frozenset() if WRITES.search(sql) else OF_READS

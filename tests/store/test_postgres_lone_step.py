@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -166,3 +166,36 @@ def test_where_a_transaction_is_open_nothing_may_fail_in_it(db: PrivateDatabase,
             assert write_batch(Database(), [(mine.lease, Write(entries(new(value=value))))])[mine.run_id].is_held
     assert briefly == [False, False]
     assert JournalEntry.objects.get().value == "2"
+
+
+def test_it_knows_all_that_a_write_and_an_entry_may_have() -> None:
+    """What is added to them has to be written here too, or is to be left to the others."""
+    assert {field.name for field in fields(Write)} == {
+        "entries",
+        "children",
+        "consumed",
+        "answers",
+        "progress",
+        "notes",
+        "log",
+        "forgotten",
+        "unwanted",
+        "outcome",
+    }
+    assert {field.name for field in fields(Entry)} == {
+        "path",
+        "kind",
+        "status",
+        "seq",
+        "attempts",
+        "value",
+        "error",
+        "started_at",
+        "wake_at",
+        "wake_after",
+        "awaits",
+        "undo",
+        "seconds",
+        "max_attempts",
+        "is_new",
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -160,12 +162,10 @@ def test_it_is_prepared_as_it_comes_again_where_the_project_prepares(db: Private
     assert all(statement.startswith("SELECT $1::bigint + 1 ") for statement in found)
 
 
-@pytest.mark.parametrize("can_close", [True, False], ids=["libpq 17", "older libpq"])
+@pytest.mark.parametrize("can_close", sorted({False, capabilities.has_send_close_prepared()}))
 def test_the_longest_unused_is_forgotten(
     db: PrivateDatabase, prepares: bool, can_close: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if can_close and not capabilities.has_send_close_prepared():
-        pytest.skip("of the libpq that is here")
     monkeypatch.setattr(capabilities, "has_send_close_prepared", lambda: can_close)
     kept = TypedStatements(db.connection.connection or _connected(db), db.polling)
     for number in range(MOST + 20):
@@ -210,6 +210,99 @@ def test_what_a_pooler_has_forgotten_is_prepared_anew(db: PrivateDatabase, prepa
         for _ in range(3):
             assert db.rows(ADD, number=1) == [(2,)]
         assert len(prepared(db)) == prepares
+
+
+@pytest.mark.parametrize("can_close", sorted({False, capabilities.has_send_close_prepared()}))
+def test_what_is_not_there_any_more_is_no_failure_to_forget(
+    db: PrivateDatabase, can_close: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capabilities, "has_send_close_prepared", lambda: can_close)
+    kept = TypedStatements(_connected(db), db.polling)
+    for turn in range(2):
+        for number in range(MOST + 5):
+            for _ in range(2):
+                assert kept.rows(f"SELECT %(x)s::integer + {number} - {turn}", {"x": 1}) == [(1 + number - turn,)]
+        db.rows("DEALLOCATE ALL")
+
+
+def test_after_a_rollback_it_goes_on(db: PrivateDatabase, prepares: bool) -> None:
+    """Which makes psycopg forget what the connection has prepared, whoever did."""
+    for _ in range(5):
+        assert db.rows(ADD, number=1) == [(2,)]
+        db.rows("SELECT 'something that psycopg prepares'")
+    with pytest.raises(DataError), db.transaction():
+        db.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
+    assert prepared(db) == []
+    with db.transaction():
+        for _ in range(5):
+            assert db.rows(ADD, number=1) == [(2,)]
+    assert len(prepared(db)) == prepares
+
+
+def test_where_each_statement_has_a_transaction_a_failure_is_nobody_elses(
+    db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrivateDatabase, "_default_isolation", lambda _: "repeatable read")
+    for _ in range(3):
+        for _ in range(4):
+            assert db.rows(ADD, number=1) == [(2,)]
+        with pytest.raises(DataError):
+            db.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
+
+
+DEFERRED = "CREATE TABLE deferred (number integer UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+
+
+def test_a_failure_in_the_commit_itself_is_raised(db: PrivateDatabase) -> None:
+    """The server has answered by then."""
+    db.rows(DEFERRED)
+    try:
+        insert = Typed("INSERT INTO deferred VALUES (%(number)s::integer) RETURNING number")
+        assert db.rows(insert, number=1) == [(1,)]
+        for _ in range(3):
+            with pytest.raises(IntegrityError):
+                db.rows(insert, number=1)
+        assert db.rows("SELECT count(*) FROM deferred") == [(1,)]
+    finally:
+        db.rows("DROP TABLE deferred")
+
+
+def test_a_connection_that_is_lost_in_the_commit_itself_is_told_of(db: PrivateDatabase) -> None:
+    db.rows(DEFERRED)
+    try:
+        db.rows(
+            "CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
+        )
+        db.rows(
+            "CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON deferred DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION end_session()"
+        )
+        with pytest.raises(OperationalError):
+            db.rows(Typed("INSERT INTO deferred VALUES (%(number)s::integer) RETURNING number"), number=1)
+        db.close()
+        assert db.rows("SELECT count(*) FROM deferred") == [(0,)]
+    finally:
+        db.rows("DROP TABLE deferred")
+        db.rows("DROP FUNCTION IF EXISTS end_session")
+
+
+@pytest.mark.parametrize("is_awake", [False, True], ids=["asleep", "awake"])
+@pytest.mark.parametrize("kind", [str, Typed])
+def test_an_answer_that_nobody_waited_for_answers_nothing_else(
+    db: PrivateDatabase, kind: type[str], is_awake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_durable.store.busy_polling.LONGEST", 60.0)
+    monkeypatch.setattr("django_durable.store.busy_polling.DISTURBED", 60.0)
+    db.polling.is_wanted = is_awake
+    assert db.rows("SELECT 1") == [(1,)]
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        db.rows(kind("SELECT 'late' FROM pg_sleep(%(seconds)s::double precision)"), seconds=60)
+    timer.join()
+    for _ in range(3):
+        assert db.rows(ADD, number=1) == [(2,)]
 
 
 def test_a_connection_that_is_lost_is_told_of_and_made_anew(db: PrivateDatabase, sent: list[bool]) -> None:

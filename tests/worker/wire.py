@@ -108,7 +108,7 @@ def tapped(patch: pytest.MonkeyPatch) -> Iterator[Tap]:
 
 
 def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
-    from psycopg import BaseConnection, Cursor
+    from psycopg import BaseConnection, Cursor, Error
 
     from django_durable.store.typed_statements import TypedStatements
 
@@ -132,19 +132,20 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
         tap.heard(self, text)
         return command(self, text, *args)
 
-    send, answer = TypedStatements.rows, TypedStatements._prepare
+    send, prepare_typed = TypedStatements.rows, TypedStatements._prepare
 
     def tapped_typed(self: Any, sql: str, parameters: Any) -> Any:
-        found = None
         try:
             found = send(self, sql, parameters)
-            return found
-        finally:
-            if found is not None:
-                tap.heard(self.driver, sql)
+        except Error:
+            tap.heard(self.driver, sql)
+            raise
+        if found is not None:
+            tap.heard(self.driver, sql)
+        return found
 
-    def tapped_typed_prepare(self: Any, text: bytes) -> Any:
-        name = answer(self, text)
+    def tapped_typed_prepare(self: Any, text: bytes) -> bytes:
+        name = prepare_typed(self, text)
         tap.heard(self.driver, f"PREPARE {name.decode()}")
         return name
 
