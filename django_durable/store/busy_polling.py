@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Generator
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 Exchange = Generator[int, int, T]
@@ -43,7 +43,7 @@ class BusyPolling:
         """Whether the last exchange for which it was wanted was over in time."""
         self._rests_until = 0.0
         self._socket = -1
-        self._poll = select.poll() if IS_POSSIBLE else None
+        self._poll: Any = None
 
     def awake(self, exchange: Exchange[T], socket: int) -> Exchange[T]:
         """``exchange`` over ``socket``, where whoever drives this sleeps no longer than has to be."""
@@ -64,7 +64,7 @@ class BusyPolling:
 
     def _comes(self, socket: int, began: float) -> bool:
         """Whether there is something to read, before the exchange has taken too long."""
-        if self._poll is None:
+        if not IS_POSSIBLE:
             return False
         if socket != self._socket:
             self._poll = select.poll()

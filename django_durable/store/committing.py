@@ -40,6 +40,7 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     if len(writes) == 1:
         [(lease, write)] = writes
         if (receipt := write_step(db, lease, write, _of_one_step)) is not None:
+            _find_lost(db, writes, [receipt])
             return {lease.run_id: receipt}
     batch = Batch(db.dialect)
     for lease, write in writes:
@@ -182,7 +183,7 @@ def _shorten_logs(db: Database, numbers: Sequence[tuple[Any, int | None]]) -> No
             db.rows(commits.shorten_log(), run_id=key, upto=upto)
 
 
-def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: Receipts) -> None:
+def _find_lost(db: Database, writes: Sequence[tuple[Lease, Write]], receipts: Iterable[Receipt]) -> None:
     """A row that the fence skipped may merely be held by somebody: only another token means that it is lost."""
     missing = {lease: receipt for (lease, _), receipt in zip(writes, receipts, strict=True) if not receipt.is_held}
     if not missing:

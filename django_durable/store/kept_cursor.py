@@ -81,7 +81,7 @@ class KeptCursor:
         wrapper = self._wrapper
         wrapper.close_if_health_check_failed()
         if self._cursor is None or wrapper.connection is None or self._driver is not wrapper.connection:
-            self._cursor = self._dialect.polling_cursor(wrapper, self._polling)
+            self._cursor = wrapper.cursor()
             if self._driver is not wrapper.connection:
                 self._driver = wrapper.connection
                 self._typed = self._dialect.typed_statements(self._cursor, self._polling)

@@ -15,14 +15,17 @@ from ..core.flow.lease import Lease
 from ..core.journal.journal import Entry, Write
 from .database import Database
 from .dialects import Dialect
+from .lone import named
 from .receipts import Receipt
 from .record_sets import Given, has_rare
 
-CLAIM = ("claims", ("id", "token"))
+CLAIM = ("id", "token")
 ALWAYS = ("run_id", "path", "seq", "kind", "status", "attempts")
+NAMES = tuple([named("claims", column) for column in CLAIM] + [named("entries", column) for column in ALWAYS])
+VALUE, SECONDS = named("entries", "value"), named("entries", "seconds")
 GIVEN: dict[tuple[bool, bool], Given] = {
     (has_value, has_seconds): (
-        CLAIM,
+        ("claims", CLAIM),
         ("entries", ALWAYS + ("value",) * has_value + ("seconds",) * has_seconds),
     )
     for has_value in (False, True)
@@ -34,28 +37,20 @@ Statement = Callable[[Dialect, Given], str]
 
 
 def write_step(db: Database, lease: Lease, write: Write, statement: Statement) -> Receipt | None:
-    """Make a step durable by ``statement``, which writes one entry that is new; None where there is more to it, or
-    nothing was written, for whatever reason."""
+    """Make a step durable by ``statement``, which writes one entry that is new; None where there is more to it. A
+    receipt that is not held does not say whether the lease is lost."""
     entry = _step_alone(write)
     d = db.dialect
     # Where the statement fails it would take the caller's transaction along.
     if entry is None or lease.is_suspect or not d.has_writing_ctes or db.connection.in_atomic_block:
         return None
     run_id = d.key(lease.run_id)
-    parameters: dict[str, Any] = {
-        "c_id": run_id,
-        "c_token": d.key(lease.token),
-        "e_run_id": run_id,
-        "e_path": entry.path,
-        "e_seq": entry.seq,
-        "e_kind": entry.kind,
-        "e_status": entry.status,
-        "e_attempts": entry.attempts,
-    }
+    always = (entry.path, entry.seq, entry.kind, entry.status, entry.attempts)
+    parameters: dict[str, Any] = dict(zip(NAMES, (run_id, d.key(lease.token), run_id, *always), strict=True))
     if has_value := entry.value is not None:
-        parameters["e_value"] = entry.value
+        parameters[VALUE] = entry.value
     if has_seconds := entry.seconds is not None:
-        parameters["e_seconds"] = entry.seconds
+        parameters[SECONDS] = entry.seconds
     try:
         rows = db.rows(statement(d, GIVEN[has_value, has_seconds]), **parameters)
     except IntegrityError:
@@ -63,7 +58,7 @@ def write_step(db: Database, lease: Lease, write: Write, statement: Statement) -
         entry.is_new = False
         return None
     if not rows:
-        return None
+        return Receipt()
     [(_, cancelling, pausing)] = rows
     return Receipt(is_held=True, cancelling=cancelling, pausing=pausing)
 

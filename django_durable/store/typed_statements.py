@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
+from django.db.backends.postgresql import base
 from psycopg import Error, capabilities, generators
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
@@ -15,6 +16,7 @@ from psycopg.pq import ExecStatus, TransactionStatus
 
 from .busy_polling import BusyPolling
 
+USUAL: Any = base.ServerBindingCursor
 Row = tuple[Any, ...]
 MOST = 100
 """Statements that a connection has prepared at a time, besides as many of psycopg's."""
@@ -129,6 +131,12 @@ class TypedStatements:
         # It would hold on to it.
         transformer.set_pgresult(None)
         return rows
+
+
+def typed_statements(cursor: Any, polling: BusyPolling) -> TypedStatements | None:
+    """Of the connection of a cursor of Django's; None where somebody has chosen another kind of cursor, and may want to
+    hear of each statement."""
+    return TypedStatements(cursor.cursor.connection, polling) if type(cursor.cursor) is USUAL else None
 
 
 @lru_cache(maxsize=2 * MOST)

@@ -9,11 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import DataError, OperationalError, connection
-from django.db.backends.postgresql.base import ServerBindingCursor
 
 from django_durable.store.busy_polling import BusyPolling
 from django_durable.store.database import PrivateDatabase
-from django_durable.store.polling_cursor import PollingCursor
+from django_durable.store.statements import Typed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,35 +40,35 @@ def polled(db: PrivateDatabase, seen_awake: list[bool]) -> PrivateDatabase:
 
 
 def test_answers_are_seen_awake(polled: PrivateDatabase, seen_awake: list[bool]) -> None:
-    assert [polled.rows("SELECT %(n)s::integer + 1", n=n) for n in range(4)] == [[(n + 1,)] for n in range(4)]
-    assert polled.rows("SELECT 1 WHERE false") == []
+    assert [polled.rows(Typed("SELECT %(n)s::integer + 1"), n=n) for n in range(4)] == [[(n + 1,)] for n in range(4)]
+    assert polled.rows(Typed("SELECT 1 WHERE false")) == []
     assert seen_awake == [True] * 5
 
 
 def test_nobody_who_does_not_want_it_polls(db: PrivateDatabase, seen_awake: list[bool]) -> None:
-    assert db.rows("SELECT 1") == [(1,)]
+    assert db.rows(Typed("SELECT 1")) == [(1,)]
     assert seen_awake == []
 
 
 def test_an_answer_in_many_pieces_is_read_to_its_end(polled: PrivateDatabase, seen_awake: list[bool]) -> None:
-    rows = polled.rows("SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) AS n")
+    rows = polled.rows(Typed("SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) AS n"))
     assert [(n, len(text)) for n, text in rows] == [(n, 1000) for n in range(1, 5001)]
     assert seen_awake[0]
 
 
 def test_a_question_that_is_long_is_sent_to_its_end(polled: PrivateDatabase) -> None:
-    assert polled.rows("SELECT length(%(text)s::text)", text="x" * 20_000_000) == [(20_000_000,)]
+    assert polled.rows(Typed("SELECT length(%(text)s::text)"), text="x" * 20_000_000) == [(20_000_000,)]
 
 
 def test_it_goes_on_after_an_error(polled: PrivateDatabase) -> None:
     for _ in range(2):
         with pytest.raises(DataError):
-            polled.rows("SELECT 1 / %(zero)s::integer", zero=0)
-        assert polled.rows("SELECT 1") == [(1,)]
+            polled.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
+        assert polled.rows(Typed("SELECT 1")) == [(1,)]
 
 
 def test_a_connection_that_is_lost_meanwhile_is_told_of(polled: PrivateDatabase) -> None:
-    [(mine,)] = polled.rows("SELECT pg_backend_pid()")
+    [(mine,)] = polled.rows(Typed("SELECT pg_backend_pid()"))
 
     def terminate() -> None:
         with connection.cursor() as cursor:
@@ -79,10 +78,10 @@ def test_a_connection_that_is_lost_meanwhile_is_told_of(polled: PrivateDatabase)
     thread = threading.Thread(target=terminate)
     thread.start()
     with pytest.raises(OperationalError):
-        polled.rows("SELECT pg_sleep(60)")
+        polled.rows(Typed("SELECT pg_sleep(60)"))
     thread.join()
     polled.close()
-    assert polled.rows("SELECT 1") == [(1,)]
+    assert polled.rows(Typed("SELECT 1")) == [(1,)]
 
 
 def test_a_cursor_that_somebody_has_chosen_stays(db: PrivateDatabase, seen_awake: list[bool]) -> None:
@@ -92,19 +91,13 @@ def test_a_cursor_that_somebody_has_chosen_stays(db: PrivateDatabase, seen_awake
     db.connection.ensure_connection()
     db.connection.connection.cursor_factory = Chosen
     db.polling.is_wanted = True
-    assert db.rows("SELECT 1") == [(1,)]
+    assert db.rows(Typed("SELECT 1")) == [(1,)]
     assert type(db._kept._cursor.cursor) is Chosen
     assert seen_awake == []
 
 
-def test_the_cursor_is_djangos_but_for_that(polled: PrivateDatabase) -> None:
-    polled.rows("SELECT 1")
-    assert type(polled._kept._cursor.cursor) is PollingCursor
-    assert issubclass(PollingCursor, ServerBindingCursor)
-
-
 def test_statements_in_a_transaction_are_as_ever(polled: PrivateDatabase) -> None:
     with pytest.raises(DataError), polled.transaction():
-        polled.rows("SELECT 1 / %(zero)s::integer", zero=0)
+        polled.rows(Typed("SELECT 1 / %(zero)s::integer"), zero=0)
     with polled.transaction():
-        assert polled.rows("SELECT 1") == [(1,)]
+        assert polled.rows(Typed("SELECT 1")) == [(1,)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.test.utils import CaptureQueriesContext
 
 from django_durable.core.journal.journal import Entry, Write
 from django_durable.core.journal.log import Log, Logged
@@ -85,7 +86,10 @@ def test_it_hears_what_was_asked_of_the_run(db: PrivateDatabase, briefly: list[b
 
 def test_a_lease_that_is_not_ours_writes_nothing(db: PrivateDatabase) -> None:
     mine = running(db)
-    receipt = write_batch(db, [(stale(mine.lease), Write(entries(new())))])[mine.run_id]
+    with CaptureQueriesContext(db.connection) as queries:  # type: ignore[arg-type]
+        receipt = write_batch(db, [(stale(mine.lease), Write(entries(new())))])[mine.run_id]
+    # The fence, and whose the run is.
+    assert len(queries) == 2
     assert (receipt.is_lost, receipt.is_held, JournalEntry.objects.count()) == (True, False, 0)
 
 

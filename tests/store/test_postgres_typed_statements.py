@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from psycopg import capabilities
 from django_durable.store.database import PrivateDatabase
 from django_durable.store.statements import Typed
 from django_durable.store.typed_statements import MOST, TypedStatements
+from tests.processes import wait_until
 from tests.store.conftest import Connect
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -290,17 +292,24 @@ def test_a_connection_that_is_lost_in_the_commit_itself_is_told_of(db: PrivateDa
 @pytest.mark.parametrize("is_awake", [False, True], ids=["asleep", "awake"])
 @pytest.mark.parametrize("kind", [str, Typed])
 def test_an_answer_that_nobody_waited_for_answers_nothing_else(
-    db: PrivateDatabase, kind: type[str], is_awake: bool, monkeypatch: pytest.MonkeyPatch
+    db: PrivateDatabase, connect: Connect, kind: type[str], is_awake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_durable.store.busy_polling.LONGEST", 60.0)
     monkeypatch.setattr("django_durable.store.busy_polling.DISTURBED", 60.0)
     db.polling.is_wanted = is_awake
-    assert db.rows("SELECT 1") == [(1,)]
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    [(mine,)] = db.rows("SELECT pg_backend_pid()")
+
+    def interrupt() -> None:
+        asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %(mine)s AND wait_event = 'PgSleep'"
+        wait_until(lambda: other.rows(asleep, mine=mine), message="the statement")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    other = connect()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         db.rows(kind("SELECT 'late' FROM pg_sleep(%(seconds)s::double precision)"), seconds=60)
-    timer.join()
+    thread.join()
     for _ in range(3):
         assert db.rows(ADD, number=1) == [(2,)]
 

@@ -98,6 +98,7 @@ def tapped(patch: pytest.MonkeyPatch) -> Iterator[Tap]:
         tap.listen_to(one)
     if connection.vendor == "postgresql":
         _tap_psycopg(patch, tap)
+        _tap_typed(patch, tap)
     _tap_redis(patch, tap)
     _tap_threads(patch, tap)
     try:
@@ -108,9 +109,7 @@ def tapped(patch: pytest.MonkeyPatch) -> Iterator[Tap]:
 
 
 def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
-    from psycopg import BaseConnection, Cursor, Error
-
-    from django_durable.store.typed_statements import TypedStatements
+    from psycopg import BaseConnection, Cursor
 
     def after(call: Any) -> Any:
         # After the BEGIN that psycopg sends by itself in the midst of it.
@@ -132,9 +131,21 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
         tap.heard(self, text)
         return command(self, text, *args)
 
-    send, prepare_typed = TypedStatements.rows, TypedStatements._prepare
+    patch.setattr(Cursor, "execute", after(Cursor.execute))
+    patch.setattr(Cursor, "executemany", after(Cursor.executemany))
+    patch.setattr(Cursor, "_send_prepare", tapped_prepare)
+    patch.setattr(BaseConnection, "_exec_command", tapped_command)
 
-    def tapped_typed(self: Any, sql: str, parameters: Any) -> Any:
+
+def _tap_typed(patch: pytest.MonkeyPatch, tap: Tap) -> None:
+    """What goes to psycopg without a cursor."""
+    from psycopg import Error
+
+    from django_durable.store.typed_statements import TypedStatements
+
+    send, prepare = TypedStatements.rows, TypedStatements._prepare
+
+    def tapped_rows(self: Any, sql: str, parameters: Any) -> Any:
         try:
             found = send(self, sql, parameters)
         except Error:
@@ -144,17 +155,13 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
             tap.heard(self.driver, sql)
         return found
 
-    def tapped_typed_prepare(self: Any, text: bytes) -> bytes:
-        name = prepare_typed(self, text)
+    def tapped_prepare(self: Any, text: bytes) -> bytes:
+        name = prepare(self, text)
         tap.heard(self.driver, f"PREPARE {name.decode()}")
         return name
 
-    patch.setattr(TypedStatements, "rows", tapped_typed)
-    patch.setattr(TypedStatements, "_prepare", tapped_typed_prepare)
-    patch.setattr(Cursor, "execute", after(Cursor.execute))
-    patch.setattr(Cursor, "executemany", after(Cursor.executemany))
-    patch.setattr(Cursor, "_send_prepare", tapped_prepare)
-    patch.setattr(BaseConnection, "_exec_command", tapped_command)
+    patch.setattr(TypedStatements, "rows", tapped_rows)
+    patch.setattr(TypedStatements, "_prepare", tapped_prepare)
 
 
 def _tap_redis(patch: pytest.MonkeyPatch, tap: Tap) -> None:

@@ -199,14 +199,10 @@ class PostgreSQL:
         """The same, not to be closed, for statements that return nothing."""
         return _preparing().cursor_of_thread(connection)
 
-    def polling_cursor(self, connection: Any, polling: BusyPolling) -> Any:
-        """A cursor of the engine's own connection, which stays awake for its answers where ``polling`` says so."""
-        return _polling().polling_cursor(connection, polling)
-
     def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
-        """What sends ``Typed`` statements on the connection of a ``polling_cursor``; None where that is no usual one,
-        and they are left to it."""
-        return _polling().typed_statements(cursor, polling)
+        """What sends ``Typed`` statements on the connection of a cursor, awake for answers where ``polling`` says so;
+        None where that is no usual one, and they are left to it."""
+        return _typing().typed_statements(cursor, polling)
 
     def makes_usual_cursors(self, connection: Any) -> bool:
         """Whether one cursor may be used for many statements."""
@@ -248,10 +244,10 @@ def _preparing() -> ModuleType:
 
 
 @cache
-def _polling() -> ModuleType:
-    from .. import polling_cursor
+def _typing() -> ModuleType:
+    from .. import typed_statements
 
-    return polling_cursor
+    return typed_statements
 
 
 @lru_cache(maxsize=64)

@@ -143,9 +143,6 @@ class SQLite:
     def cursor_of_thread(self, connection: Any) -> Any:
         return connection.cursor()
 
-    def polling_cursor(self, connection: Any, polling: BusyPolling) -> Any:
-        return connection.cursor()
-
     def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
         return None
 
