@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple, cast
 from uuid import UUID
 
@@ -17,8 +18,13 @@ from ..core.journal.journal import Entry, MemoryJournal
 from ..core.journal.states import EntryStatus, Kind, Phase
 from ..core.limits import Bounds
 from .database import Database, Row, as_json
+from .dialects import Dialect
 from .fencing import claim_rows
 from .sql import claims as sql
+from .statements import Typed, typed
+
+Claiming = Callable[[Dialect], str]
+"""A statement of ``sql`` that claims."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,19 +87,22 @@ def claim_ids(db: Database, who: Claimant, ids: Sequence[UUID], *, lease: float,
     if not ids:
         return []
     d = db.dialect
-    return _claim(db, who, sql.claim_ids(d), lease, time, ids=d.ids(ids), queues=d.texts(who.queues))
+    queues = d.texts(who.queues)
+    if len(ids) == 1:
+        return _claim(db, who, sql.claim_id, lease, time, id=d.key(ids[0]), queues=queues)
+    return _claim(db, who, sql.claim_ids, lease, time, ids=d.ids(ids), queues=queues)
 
 
 def claim_next(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim up to ``limit`` runs of the claimant's queues that are queued or due, best first."""
     queues = db.dialect.texts(who.queues)
-    return _claim(db, who, sql.claim_next(db.dialect), lease, time, limit=limit, queues=queues)
+    return _claim(db, who, sql.claim_next, lease, time, limit=limit, queues=queues)
 
 
 def claim_oldest(db: Database, who: Claimant, limit: int, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim up to ``limit`` queued runs of the claimant's queues, those first that have waited longest."""
     queues = db.dialect.texts(who.queues)
-    return _claim(db, who, sql.claim_oldest(db.dialect), lease, time, limit=limit, queues=queues)
+    return _claim(db, who, sql.claim_oldest, lease, time, limit=limit, queues=queues)
 
 
 def hand_back(db: Database, leases: Sequence[Lease]) -> None:
@@ -134,7 +143,7 @@ def look_ahead(db: Database, who: Claimant) -> Ahead:
 def claim_suspect(db: Database, who: Claimant, *, lease: float, time: DatabaseClock) -> list[Claim]:
     """Claim one run that is suspected of killing its process."""
     queues = db.dialect.texts(who.queues)
-    return suspected(_claim(db, who, sql.claim_suspect(db.dialect), lease, time, limit=1, queues=queues))
+    return suspected(_claim(db, who, sql.claim_suspect, lease, time, limit=1, queues=queues))
 
 
 def suspected(claims: list[Claim]) -> list[Claim]:
@@ -145,20 +154,26 @@ def suspected(claims: list[Claim]) -> list[Claim]:
 
 
 def _claim(
-    db: Database, who: Claimant, statement: str, lease: float, time: DatabaseClock, **parameters: object
+    db: Database, who: Claimant, statement: Claiming, lease: float, time: DatabaseClock, **parameters: object
 ) -> list[Claim]:
     if not who.workflows or not who.queues:
         return []
     # The lease is counted from before the statement was sent: the local end is never later than the stored one.
     ends = clock.monotonic() + lease
     rows = db.rows(
-        statement,
+        _written(statement, db.dialect, db.dialect.now),
         worker=db.dialect.key(who.id),
         workflows=db.dialect.texts(who.workflows),
         lease=float(lease),
         **parameters,
     )
     return read_claims(db, who, rows, ends, time)
+
+
+@lru_cache(maxsize=32)
+def _written(statement: Claiming, d: Dialect, now: str) -> Typed:
+    """Its text, which does not change. ``now``: that of ``d``, which tests move."""
+    return typed(statement(d))
 
 
 def read_claims(db: Database, who: Claimant, rows: Sequence[Row], ends: float, time: DatabaseClock) -> list[Claim]:

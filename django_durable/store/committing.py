@@ -25,7 +25,7 @@ from .lone_step import write_step
 from .receipts import Receipt, Receipts, settle_ready
 from .record_sets import IDS, Given, told, written
 from .sql import commits
-from .statements import Typed, in_one_line
+from .statements import Typed, typed
 
 HELD_PAUSE = 0.005
 """Seconds after which a write is worth another try whose row somebody held: as a rule a heartbeat, for a moment."""
@@ -111,7 +111,7 @@ def _at_once(d: Dialect, given: Given, now: str, *, are_new: bool, may_undo: boo
     names = [name for name, _ in given]
     ids = "" if "claims" in shapes else IDS
     d = Lone(shapes) if shapes else d
-    return Typed(in_one_line(commits.write_at_once(d, names, are_new=are_new, may_undo=may_undo, ids=ids)))
+    return typed(commits.write_at_once(d, names, are_new=are_new, may_undo=may_undo, ids=ids))
 
 
 def _of_one_step(d: Dialect, given: Given) -> Typed:

@@ -17,6 +17,7 @@ from ..core import clock
 from .busy_polling import BusyPolling
 from .dialects import Dialect, dialect_of
 from .kept_cursor import KeptCursor
+from .statements import Typed
 
 Row = tuple[Any, ...]
 as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -48,20 +49,19 @@ class Database:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if self.dialect.has_rows(cursor) else []
 
-    def look_up(self, sql: str, **parameters: Any) -> list[Row]:
+    def look_up(self, sql: Typed, **parameters: Any) -> list[Row]:
         """As ``rows``, for a statement that is planned well whatever its tables hold.
 
-        So it stays prepared where the project prepares statements, also on Django's own connection, which else
-        prepares none.
+        So, outside of a transaction, it stays prepared where the project prepares statements, also on Django's own
+        connection, which else prepares none. There it goes without a cursor, if nobody listens.
         """
-        if not durable_settings().PREPARED_STATEMENTS:
-            return self.rows(sql, **parameters)
-        with self.dialect.preparing_cursor(self.connection) as cursor:
-            cursor.execute(sql, parameters)
-            return list(cursor.fetchall())
+        rows = self.dialect.typed_rows(self.connection, sql, parameters)
+        return self.rows(sql, **parameters) if rows is None else rows
 
-    def insert(self, sql: str, **parameters: Any) -> None:
-        """As ``look_up``, for a statement that returns nothing."""
+    def insert(self, sql: Typed, **parameters: Any) -> None:
+        """As ``look_up``, for a statement that returns nothing; within a transaction it stays prepared too."""
+        if self.dialect.typed_rows(self.connection, sql, parameters) is not None:
+            return
         if durable_settings().PREPARED_STATEMENTS:
             self.dialect.cursor_of_thread(self.connection).execute(sql, parameters)
             return
@@ -169,11 +169,11 @@ class PrivateDatabase(Database):
     def _rows(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         return self._kept.rows(sql, parameters) if self._kept.may_be_used else super().rows(sql, **parameters)
 
-    def insert(self, sql: str, **parameters: Any) -> None:
+    def insert(self, sql: Typed, **parameters: Any) -> None:
         # Its connection prepares whatever comes twice.
         self.rows(sql, **parameters)
 
-    def look_up(self, sql: str, **parameters: Any) -> list[Row]:
+    def look_up(self, sql: Typed, **parameters: Any) -> list[Row]:
         return self.rows(sql, **parameters)
 
     def _is_read_committed_alone(self) -> bool:

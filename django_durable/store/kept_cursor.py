@@ -62,13 +62,13 @@ class KeptCursor:
         if self._typed is None or self._wrapper.execute_wrappers:
             return None
         with self._wrapper.wrap_database_errors, self._driver.lock:
-            found: list[tuple[Any, ...]] | None = self._typed.rows(sql, parameters)
+            found: list[tuple[Any, ...]] | None = self._typed.rows(self._driver, sql, parameters)
         return found
 
     def rolled_back(self) -> None:
         """A transaction of this connection was rolled back."""
         if self._typed is not None and self._driver is self._wrapper.connection:
-            self._typed.forget()
+            self._typed.forget(self._driver)
 
     def drop(self) -> None:
         cursor, self._cursor = self._cursor, None

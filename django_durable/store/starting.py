@@ -12,6 +12,7 @@ from ..queues.ready import Ready
 from .database import Database, as_json
 from .dialects import Dialect
 from .sql import starts
+from .statements import Typed
 
 
 def run_row(d: Dialect, run: NewRun) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def start_runs(db: Database, runs: Sequence[NewRun]) -> list[Ready]:
     return [Ready(run.id, run.queue, run.priority, run.limit_key) for run in runs if is_soon(_delay(run))]
 
 
-def _insert(d: Dialect, rows: list[dict[str, Any]]) -> tuple[list[str], dict[str, Any]]:
+def _insert(d: Dialect, rows: list[dict[str, Any]]) -> tuple[list[Typed], dict[str, Any]]:
     """The statements, and their parameters."""
     if len(rows) > 1:
         return starts.start_runs(d), {"runs": as_json(rows)}

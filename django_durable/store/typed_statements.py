@@ -19,105 +19,117 @@ from .busy_polling import BusyPolling
 USUAL: Any = base.ServerBindingCursor
 Row = tuple[Any, ...]
 MOST = 100
-"""Statements that a connection has prepared at a time, besides as many of psycopg's."""
-CHANGED = frozenset({"0A000", "26000"})
+"""Statements that a connection of ours has prepared at a time, besides as many of psycopg's."""
+CHANGED, GONE = "0A000", "26000"
 """PostgreSQL's words for a prepared statement that does not fit its tables any more, and for one that is not there."""
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
 class TypedStatements:
-    """Of one connection, while it lasts; used by one thread at a time.
+    """Of one ``driver``, psycopg's connection, while it lasts; used by one thread at a time.
 
     To learn types from values, to write these each in its way and to make a cursor of the answer took psycopg and
     Django 33 µs of CPU for the commit of a lone step, whose exchange took 76 without the wait for the disk and takes
     44.
     """
 
-    def __init__(self, driver: Any, polling: BusyPolling) -> None:
-        self.driver = driver
+    def __init__(
+        self,
+        *,
+        prepares: bool,
+        most: int = MOST,
+        polling: BusyPolling | None = None,
+        transformer: Any = None,
+    ) -> None:
+        """``prepares``: whether statements that come again are prepared, ``most`` of them at a time. ``polling``: what
+        says when to stay awake. ``transformer``: the driver's, kept to read all answers with. It holds on to the
+        driver: not for who is kept by that himself."""
+        self._prepares = prepares
+        self._most = most
         self._polling = polling
-        self._transformer = Transformer(driver)
-        self._prepares = driver.prepare_threshold is not None
+        self._transformer = transformer
         self._seen: set[str] = set()
         """Those that came once, which is no reason to prepare them."""
         self._names: dict[str, bytes] = {}
         """What is prepared; the longest unused first."""
         self._numbers = count(1)
 
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
+    def rows(self, driver: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
         """As a cursor of the driver's; None where it has to be one's: there is a value that is neither text nor number,
         or an unusual one."""
         text, order = _numbered(sql)
         if (values := _written([parameters[name] for name in order])) is None:
             return None
-        if self._prepares and (name := self._name_of(sql, text)):
-            self.driver.pgconn.send_query_prepared(name, values)
+        if self._prepares and (name := self._name_of(driver, sql, text)):
+            driver.pgconn.send_query_prepared(name, values)
             try:
-                return self._answer()
+                return self._answer(driver)
             except Error as error:
-                if error.sqlstate not in CHANGED:
+                if error.sqlstate == GONE:
+                    # Whatever made it go took the others too.
+                    self._names.clear()
+                elif error.sqlstate == CHANGED:
+                    del self._names[sql]
+                else:
                     raise
-                self._names.clear()
-                if self._is_begun:
+                if _is_begun(driver):
                     raise
-            # Nothing has happened so far.
-        self.driver.pgconn.send_query_params(text, values)
-        return self._answer()
+                # Nothing has happened so far.
+                if error.sqlstate == CHANGED:
+                    self._close(driver, name)
+        driver.pgconn.send_query_params(text, values)
+        return self._answer(driver)
 
-    def forget(self) -> None:
+    def forget(self, driver: Any) -> None:
         """Outside of a transaction. After a ROLLBACK, as of which psycopg forgets what it has prepared, and makes the
         server forget all that there is."""
         if self._names:
             self._names.clear()
-            self.driver.pgconn.send_query_params(b"DEALLOCATE ALL", [])
-            self._answer()
+            driver.pgconn.send_query_params(b"DEALLOCATE ALL", [])
+            self._answer(driver)
 
-    @property
-    def _is_begun(self) -> bool:
-        return bool(self.driver.pgconn.transaction_status != TransactionStatus.IDLE)
-
-    def _name_of(self, sql: str, text: bytes) -> bytes | None:
+    def _name_of(self, driver: Any, sql: str, text: bytes) -> bytes | None:
         """Under which name it is prepared; None where it comes for the first time."""
         if name := self._names.pop(sql, None):
             self._names[sql] = name
             return name
         if sql not in self._seen:
-            if len(self._seen) >= MOST:
+            if len(self._seen) >= self._most:
                 self._seen.clear()
             self._seen.add(sql)
             return None
-        if len(self._names) >= MOST:
-            if self._is_begun:
+        if len(self._names) >= self._most:
+            if _is_begun(driver):
                 # Where the server does not know it any more the transaction would be over.
                 return None
-            self._close(self._names.pop(next(iter(self._names))))
-        name = self._names[sql] = self._prepare(text)
+            self._close(driver, self._names.pop(next(iter(self._names))))
+        name = self._names[sql] = self._prepare(driver, text)
         return name
 
-    def _prepare(self, text: bytes) -> bytes:
+    def _prepare(self, driver: Any, text: bytes) -> bytes:
         name = b"durable_%d" % next(self._numbers)
-        self.driver.pgconn.send_prepare(name, text)
-        self._answer()
+        driver.pgconn.send_prepare(name, text)
+        self._answer(driver)
         return name
 
-    def _close(self, name: bytes) -> None:
+    def _close(self, driver: Any, name: bytes) -> None:
         if capabilities.has_send_close_prepared():
-            self.driver.pgconn.send_close_prepared(name)
+            driver.pgconn.send_close_prepared(name)
         else:
-            self.driver.pgconn.send_query_params(b"DEALLOCATE " + name, [])
+            driver.pgconn.send_query_params(b"DEALLOCATE " + name, [])
         try:
-            self._answer()
+            self._answer(driver)
         except Error as error:
-            if error.sqlstate not in CHANGED:
+            if error.sqlstate != GONE:
                 raise
 
-    def _answer(self) -> list[Row]:
+    def _answer(self, driver: Any) -> list[Row]:
         """To what was just sent."""
-        pgconn = self.driver.pgconn
+        pgconn = driver.pgconn
         exchange: Any = generators.execute(pgconn)
-        if self._polling.is_wanted:
+        if self._polling is not None and self._polling.is_wanted:
             exchange = self._polling.awake(exchange, pgconn.socket)
-        results = self.driver.wait(exchange)
+        results = driver.wait(exchange)
         for result in results:
             # Also behind a result: where the commit fails that the server makes of itself.
             if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
@@ -125,7 +137,7 @@ class TypedStatements:
         result = results[0]
         if result.status == ExecStatus.COMMAND_OK:
             return []
-        transformer = self._transformer
+        transformer = self._transformer or Transformer(driver)
         transformer.set_pgresult(result)
         rows = transformer.load_rows(0, result.ntuples, tuple)
         # It would hold on to it.
@@ -136,7 +148,15 @@ class TypedStatements:
 def typed_statements(cursor: Any, polling: BusyPolling) -> TypedStatements | None:
     """Of the connection of a cursor of Django's; None where somebody has chosen another kind of cursor, and may want to
     hear of each statement."""
-    return TypedStatements(cursor.cursor.connection, polling) if type(cursor.cursor) is USUAL else None
+    if type(cursor.cursor) is not USUAL:
+        return None
+    driver = cursor.cursor.connection
+    prepares = driver.prepare_threshold is not None
+    return TypedStatements(prepares=prepares, polling=polling, transformer=Transformer(driver))
+
+
+def _is_begun(driver: Any) -> bool:
+    return bool(driver.pgconn.transaction_status != TransactionStatus.IDLE)
 
 
 @lru_cache(maxsize=2 * MOST)

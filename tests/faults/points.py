@@ -81,33 +81,46 @@ class Points:
 
     def _install_typed(self) -> None:
         """Where somebody listens to a connection, what goes without a cursor would go through one."""
-        kept: Any = KeptCursor
-        typed_rows = kept._typed_rows
+        from django_durable.store import of_thread
 
-        def unheard(kept: Any, sql: str, parameters: Any) -> Any:
-            link = kept._wrapper
+        kept: Any = KeptCursor
+        of_ours, of_djangos = kept._typed_rows, of_thread.typed_rows
+
+        def ours(kept: Any, sql: str, parameters: Any) -> Any:
+            if kept._typed is None:
+                return None
+            return self._unheard(kept._wrapper, sql, lambda: of_ours(kept, sql, parameters))
+
+        def djangos(connection: Any, sql: Any, parameters: Any) -> Any:
+            if connection.in_atomic_block:
+                return None
+            # Else there would be no session that can be ended.
+            connection.ensure_connection()
+            return self._unheard(connection, sql, lambda: of_djangos(connection, sql, parameters))
+
+        kept._typed_rows = ours
+        of_thread.typed_rows = djangos
+
+    def _unheard(self, link: BaseDatabaseWrapper, sql: str, send: Callable[[], T]) -> T:
+        def do() -> T:
             heard, link.execute_wrappers = link.execute_wrappers, []
             try:
-                return typed_rows(kept, sql, parameters)
+                return send()
             finally:
                 link.execute_wrappers = heard
 
-        def stopped_at(kept: Any, sql: str, parameters: Any) -> Any:
-            if kept._typed is None:
-                return None
-            point = Point(label_of(sql), self._common, frozenset())
-            return self.at(point, lambda: unheard(kept, sql, parameters), kept._wrapper)
-
-        kept._typed_rows = stopped_at
+        return self.at(self._point(sql), do, link)
 
     def _statement(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        repeats = frozenset() if WRITES.search(sql) else OF_READS
-        allows = self._common - repeats
+        point = self._point(sql)
         if sql.startswith("BEGIN") and not link_is_private(context["connection"]):
             # Django takes no transaction for begun that was not; and SQLite, in the same process, answers.
-            allows -= {Action.AFTER}
-        point = Point(label_of(sql), allows, repeats)
+            point = point._replace(allows=point.allows - {Action.AFTER})
         return self.at(point, lambda: execute(sql, params, many, context), context["connection"])
+
+    def _point(self, sql: str) -> Point:
+        repeats = frozenset() if WRITES.search(sql) else OF_READS
+        return Point(label_of(sql), self._common - repeats, repeats)
 
     def _install_commits(self) -> None:
         wrapper: Any = BaseDatabaseWrapper

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from django.db import DataError, OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
@@ -24,16 +25,17 @@ TYPELESS = "SELECT pg_typeof(x)::text, x FROM (VALUES (%(value)s), (NULL)) AS v 
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseWrapper]:
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A connection for each cursor that was made from now on."""
-    found: list[DatabaseWrapper] = []
-    create = DatabaseWrapper.create_cursor
+    found: list[Any] = []
+    usual: Any = psycopg.Connection.cursor
 
-    def create_cursor(self: DatabaseWrapper, *given: Any, **more: Any) -> Any:
+    def cursor(self: Any, *given: Any, **more: Any) -> Any:
         found.append(self)
-        return create(self, *given, **more)
+        return usual(self, *given, **more)
 
-    monkeypatch.setattr(DatabaseWrapper, "create_cursor", create_cursor)
+    # Not of Django's wrapper: who puts his own there has one made each time.
+    monkeypatch.setattr(psycopg.Connection, "cursor", cursor)
     return found
 
 
@@ -42,7 +44,7 @@ def ask(db: PrivateDatabase, number: int = 1) -> int:
     return int(found)
 
 
-def test_one_cursor_is_made_for_all(db: PrivateDatabase, made: list[DatabaseWrapper]) -> None:
+def test_one_cursor_is_made_for_all(db: PrivateDatabase, made: list[Any]) -> None:
     ask(db)
     made.clear()
     assert [ask(db, number) for number in range(5)] == [1, 2, 3, 4, 5]
@@ -52,7 +54,7 @@ def test_one_cursor_is_made_for_all(db: PrivateDatabase, made: list[DatabaseWrap
     assert made == []
 
 
-def test_inside_a_transaction_too(db: PrivateDatabase, made: list[DatabaseWrapper]) -> None:
+def test_inside_a_transaction_too(db: PrivateDatabase, made: list[Any]) -> None:
     ask(db)
     made.clear()
     with db.transaction():
@@ -71,7 +73,7 @@ def test_inside_a_transaction_too(db: PrivateDatabase, made: list[DatabaseWrappe
     ids=["little", "rows", "parameters", "values"],
 )
 def test_what_was_much_is_not_held_on_to(
-    db: PrivateDatabase, made: list[DatabaseWrapper], sql: str, given: str, is_held: bool
+    db: PrivateDatabase, made: list[Any], sql: str, given: str, is_held: bool
 ) -> None:
     assert db.rows(sql, **({"text": given} if sql != MANY else {}))
     made.clear()

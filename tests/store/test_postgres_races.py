@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -53,7 +54,8 @@ T = TypeVar("T")
 GATE = 20_260_101
 IS_DUE = f"WHERE {ASLEEP} AND r.wake_at <="
 """Of the scan that locks; the same statement has looked before where there are sleepers at all."""
-BY_ID = f"WHERE r.id {DIALECTS['postgresql'].among_ids('ids')}"
+BY_ID = "WHERE r.id = %(id)s::uuid"
+BY_IDS = f"WHERE r.id {DIALECTS['postgresql'].among_ids('ids')}"
 
 
 class Gate(Database):
@@ -67,7 +69,8 @@ class Gate(Database):
         before, found, after = sql.partition(self._where)
         if found:
             # An InitPlan: worked out when the first row is looked at, which is after the snapshot.
-            sql = f"{before}WHERE (SELECT pg_advisory_xact_lock({GATE}) IS NOT NULL) AND {found[6:]}{after}"
+            # Of the same kind, which says how it is sent.
+            sql = type(sql)(f"{before}WHERE (SELECT pg_advisory_xact_lock({GATE}) IS NOT NULL) AND {found[6:]}{after}")
         return super().rows(sql, **parameters)
 
 
@@ -169,7 +172,7 @@ def test_lines_that_a_branch_stores_between_snapshot_and_fence_cost_none_of_ours
     assert status_of(claimed.run_id) == (Status.RUNNING if outcome is None else Status.SUCCEEDED)
 
 
-@pytest.mark.parametrize("by", ["id", "best first", "best of the due", "oldest first"])
+@pytest.mark.parametrize("by", ["id", "ids", "best first", "best of the due", "oldest first"])
 def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, between: Callable[..., Any], by: str):
     run = make_run(Status.WAITING, wake_at=at(PAST)) if by == "best of the due" else make_run()
     winner = []
@@ -177,11 +180,14 @@ def test_a_run_that_another_claims_first_is_left_to_it(db: PrivateDatabase, betw
     def take(session: Database) -> Any:
         if by == "id":
             return claim_ids(session, claimant(), [run.pk], lease=LEASE, time=DatabaseClock())
+        if by == "ids":
+            return claim_ids(session, claimant(), [run.pk, uuid4()], lease=LEASE, time=DatabaseClock())
         claim_some = claim_oldest if by == "oldest first" else claim_next
         return claim_some(session, claimant(), 10, lease=LEASE, time=DatabaseClock())
 
     where = {
         "id": BY_ID,
+        "ids": BY_IDS,
         "best first": "WHERE r.status = 'queued'",
         "best of the due": IS_DUE,
         "oldest first": "WHERE r.status = 'queued' AND r.limit_key IS NULL AND r.workflow",

@@ -169,12 +169,12 @@ def test_the_longest_unused_is_forgotten(
     db: PrivateDatabase, prepares: bool, can_close: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "has_send_close_prepared", lambda: can_close)
-    kept = TypedStatements(db.connection.connection or _connected(db), db.polling)
+    driver, kept = _connected(db), TypedStatements(prepares=prepares)
     for number in range(MOST + 20):
         sql = f"SELECT %(x)s::integer + {number}"
         for _ in range(2):
-            assert kept.rows(sql, {"x": 1}) == [(1 + number,)]
-            kept.rows("SELECT %(x)s::integer - 1", {"x": 1})
+            assert kept.rows(driver, sql, {"x": 1}) == [(1 + number,)]
+            kept.rows(driver, "SELECT %(x)s::integer - 1", {"x": 1})
     found = prepared(db)
     assert len(found) == (MOST if prepares else 0)
     if prepares:
@@ -216,14 +216,16 @@ def test_what_a_pooler_has_forgotten_is_prepared_anew(db: PrivateDatabase, prepa
 
 @pytest.mark.parametrize("can_close", sorted({False, capabilities.has_send_close_prepared()}))
 def test_what_is_not_there_any_more_is_no_failure_to_forget(
-    db: PrivateDatabase, can_close: bool, monkeypatch: pytest.MonkeyPatch
+    db: PrivateDatabase, prepares: bool, can_close: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "has_send_close_prepared", lambda: can_close)
-    kept = TypedStatements(_connected(db), db.polling)
+    driver, kept = _connected(db), TypedStatements(prepares=prepares)
     for turn in range(2):
         for number in range(MOST + 5):
             for _ in range(2):
-                assert kept.rows(f"SELECT %(x)s::integer + {number} - {turn}", {"x": 1}) == [(1 + number - turn,)]
+                assert kept.rows(driver, f"SELECT %(x)s::integer + {number} - {turn}", {"x": 1}) == [
+                    (1 + number - turn,)
+                ]
         db.rows("DEALLOCATE ALL")
 
 

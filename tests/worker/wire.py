@@ -145,19 +145,19 @@ def _tap_typed(patch: pytest.MonkeyPatch, tap: Tap) -> None:
 
     send, prepare = TypedStatements.rows, TypedStatements._prepare
 
-    def tapped_rows(self: Any, sql: str, parameters: Any) -> Any:
+    def tapped_rows(self: Any, driver: Any, sql: str, parameters: Any) -> Any:
         try:
-            found = send(self, sql, parameters)
+            found = send(self, driver, sql, parameters)
         except Error:
-            tap.heard(self.driver, sql)
+            tap.heard(driver, sql)
             raise
         if found is not None:
-            tap.heard(self.driver, sql)
+            tap.heard(driver, sql)
         return found
 
-    def tapped_prepare(self: Any, text: bytes) -> bytes:
-        name = prepare(self, text)
-        tap.heard(self.driver, f"PREPARE {name.decode()}")
+    def tapped_prepare(self: Any, driver: Any, text: bytes) -> bytes:
+        name = prepare(self, driver, text)
+        tap.heard(driver, f"PREPARE {name.decode()}")
         return name
 
     patch.setattr(TypedStatements, "rows", tapped_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache
 from types import ModuleType
@@ -13,6 +13,7 @@ from django.db.utils import OperationalError
 
 from ...core import clock
 from ..busy_polling import BusyPolling
+from ..statements import Typed
 
 LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's word for a lock that was waited for in vain."""
@@ -191,13 +192,14 @@ class PostgreSQL:
         result = cursor.pgresult
         return result is not None and result.nfields > 0
 
-    def preparing_cursor(self, connection: Any) -> Any:
-        """A cursor of Django's that prepares what it executes, where it is of the usual kind."""
-        return _preparing().preparing_cursor(connection)
-
     def cursor_of_thread(self, connection: Any) -> Any:
-        """The same, not to be closed, for statements that return nothing."""
+        """A cursor of Django's that prepares what it executes, where it is of the usual kind; not to be closed, for
+        statements that return nothing."""
         return _preparing().cursor_of_thread(connection)
+
+    def typed_rows(self, connection: Any, sql: Typed, parameters: Mapping[str, Any]) -> Any:
+        """What a statement returns on a connection of Django's, sent without a cursor; None: it has to be one's."""
+        return _of_thread().typed_rows(connection, sql, parameters)
 
     def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
         """What sends ``Typed`` statements on the connection of a cursor, awake for answers where ``polling`` says so;
@@ -241,6 +243,13 @@ def _preparing() -> ModuleType:
     from .. import preparing
 
     return preparing
+
+
+@cache
+def _of_thread() -> ModuleType:
+    from .. import of_thread
+
+    return of_thread
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.db.utils import OperationalError
 
 from ...core import clock
 from ..busy_polling import BusyPolling
+from ..statements import Typed
 
 
 class SQLite:
@@ -137,11 +138,11 @@ class SQLite:
     def has_rows(self, cursor: Any) -> bool:
         return cursor.description is not None
 
-    def preparing_cursor(self, connection: Any) -> Any:
-        return connection.cursor()
-
     def cursor_of_thread(self, connection: Any) -> Any:
         return connection.cursor()
+
+    def typed_rows(self, connection: Any, sql: Typed, parameters: Mapping[str, Any]) -> Any:
+        return None
 
     def typed_statements(self, cursor: Any, polling: BusyPolling) -> Any:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from ..dialects import Dialect
+from ..statements import Typed, typed
 
 NEW_RUN = {
     "id": "uuid",
@@ -152,23 +153,24 @@ def insert_tags(d: Dialect) -> str:
     return f"INSERT INTO django_durable_tag (run_id, name) SELECT t.run_id, t.name FROM {source}"
 
 
-def start_run(d: Dialect, given: Collection[str]) -> list[str]:
+def start_run(d: Dialect, given: Collection[str]) -> list[Typed]:
     """The statements that insert one run, as ``insert_run`` says, with its input: one where the database can."""
     return _start_run(d, tuple(given), d.now)
 
 
 @lru_cache(maxsize=64)
-def _start_run(d: Dialect, given: tuple[str, ...], now: str) -> list[str]:
+def _start_run(d: Dialect, given: tuple[str, ...], now: str) -> list[Typed]:
     """``now``: that of ``d``, which tests move."""
     return _both(d, insert_run(d, given), insert_input())
 
 
-def start_runs(d: Dialect) -> list[str]:
+def start_runs(d: Dialect) -> list[Typed]:
     """Likewise of several: the parameter ``runs`` has a row for each."""
     source = d.recordset("runs", "n", NEW_RUN)
     return _both(d, insert_runs(d, source), insert_inputs(source))
 
 
-def _both(d: Dialect, runs: str, inputs: str) -> list[str]:
+def _both(d: Dialect, runs: str, inputs: str) -> list[Typed]:
     # No constraint ties the two, so the order in which the parts run does not matter.
-    return [f"WITH started AS ({runs}) {inputs}"] if d.has_writing_ctes else [runs, inputs]
+    statements = [f"WITH started AS ({runs}) {inputs}"] if d.has_writing_ctes else [runs, inputs]
+    return [typed(statement) for statement in statements]
