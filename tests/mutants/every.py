@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import leases, starts, steps, waits
+from . import exchanges, leases, starts, steps, waits
 from .mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -16,4 +16,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *starts.RETENTION,
     *steps.RESULTS,
     *steps.ATTEMPTS,
+    *exchanges.ANSWERS,
+    *exchanges.LISTENERS,
+    *exchanges.LONE_STEPS,
 )

@@ -176,8 +176,6 @@ def test_a_proxy_of_the_driver_s_connection_hears_of_each(sent: list[bool]) -> N
     heard: list[str] = []
 
     class Proxy:
-        __slots__ = ("_behind",)
-
         def __init__(self, behind: Any) -> None:
             self._behind = behind
 
