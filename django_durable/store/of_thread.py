@@ -31,7 +31,7 @@ def typed_rows(connection: Any, sql: Typed, parameters: Mapping[str, Any]) -> li
     In a transaction a statement that the server has forgotten, as it does where psycopg's are forgotten, would take
     along what the caller has done.
     """
-    if is_heard(connection) or connection.in_atomic_block:
+    if connection.in_atomic_block or is_heard(connection):
         return None
     # As ``connection.cursor()`` does it.
     connection.close_if_health_check_failed()

@@ -1,5 +1,5 @@
-"""Prepared statements within the transactions of connections that Django makes, whose cursors write each value into the
-statement; and whether somebody has put his own in the place of those."""
+"""Prepared statements through the cursors of connections that Django makes, which write each value into the statement:
+in transactions, and where somebody listens; and whether somebody has put his own in the place of those cursors."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,24 @@ def threads(connect: Connect) -> Iterator[Threads]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a row does so until the test lets go of it, whatever this machine does in between."""
     monkeypatch.setattr(locking, "LOCK_SECONDS", SECONDS)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each statement that came so far that says its types whether it went without a cursor."""
+    # Not on SQLite, where there need be no psycopg.
+    from django_durable.store.typed_statements import TypedStatements
+
+    found: list[bool] = []
+    rows: Callable[..., Any] = TypedStatements.rows
+
+    def told(self: Any, *given: Any) -> Any:
+        answer = rows(self, *given)
+        found.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(TypedStatements, "rows", told)
+    return found
 
 
 @pytest.fixture

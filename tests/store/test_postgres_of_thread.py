@@ -22,7 +22,6 @@ from django.test.utils import CaptureQueriesContext
 from django_durable.store.database import Database
 from django_durable.store.of_thread import is_heard
 from django_durable.store.statements import Typed
-from django_durable.store.typed_statements import TypedStatements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,21 +34,6 @@ def prepares(request: pytest.FixtureRequest) -> Iterator[bool]:
     with override_settings(DURABLE={"QUEUE": "database", "PREPARED_STATEMENTS": request.param}):
         yield bool(request.param)
     connection.close()
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each statement that came so far whether it went without a cursor."""
-    found: list[bool] = []
-    rows: Callable[..., Any] = TypedStatements.rows
-
-    def told(self: TypedStatements, *given: Any) -> Any:
-        answer = rows(self, *given)
-        found.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(TypedStatements, "rows", told)
-    return found
 
 
 def add(number: Any = 1) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -35,21 +35,6 @@ TEXTS = ["", "text", "a 'quoted' \"path\" \\ %s %(x)s ü \u2028 \U0001f600", "{1
 NUMBERS = [0, -1, 7, 2**31 - 1, -(2**63), 2**63 - 1]
 FLOATS = [0.0, -1.5, 1e-07, 1e300, 0.1 + 0.2, float("inf"), float("-inf")]
 ADD = Typed("SELECT %(number)s::bigint + 1")
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each typed statement whether it went without a cursor."""
-    found: list[bool] = []
-    rows: Callable[..., Any] = TypedStatements.rows
-
-    def told(self: TypedStatements, *given: Any) -> Any:
-        answer = rows(self, *given)
-        found.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(TypedStatements, "rows", told)
-    return found
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "prepared"])
