@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.suite import client
 from benchmarks.suite.client import Answer, Client, wait_until
+from benchmarks.suite.scenarios import SELDOM
 from benchmarks.systems.own.django_durable.counts import Counts
 from django_durable import Context, durable_workflow
 from django_durable.models import Run
@@ -35,11 +36,11 @@ class Counted:
 
 
 def waited(
-    monkeypatch: pytest.MonkeyPatch, rate: float, most: int, look: float, timeout: float = 60.0
+    monkeypatch: pytest.MonkeyPatch, rate: float, most: int, look: float, timeout: float = 60.0, **pause: float
 ) -> tuple[Counted, float]:
     counted = Counted(rate, most, look)
     monkeypatch.setattr(client, "time", SimpleNamespace(perf_counter=lambda: counted.now, sleep=counted.sleep))
-    there, at = wait_until(cast(Client, counted), "finished", most, timeout=timeout)
+    there, at = wait_until(cast(Client, counted), "finished", most, timeout=timeout, **pause)
     assert there == most
     return counted, at
 
@@ -55,6 +56,15 @@ def test_the_end_is_seen_soon_and_the_counting_is_a_small_part(
     late = at - most / rate
     assert 0 <= late <= max(4 * look, 0.05 * most / rate)
     assert counted.looks * look <= 0.12 * at + 8 * look
+
+
+@pytest.mark.parametrize(("rate", "most"), [(2_500, 500), (13_000, 2_000), (270, 2_000)])
+def test_what_grows_steadily_takes_few_looks(monkeypatch: pytest.MonkeyPatch, rate: float, most: int) -> None:
+    """As the steps of S3 and S4."""
+    look = 0.0004
+    counted, at = waited(monkeypatch, rate, most, look, pause=SELDOM)
+    assert counted.looks <= 12 + most / rate / SELDOM
+    assert at - most / rate <= 4 * look
 
 
 def test_what_ends_all_at_once_is_seen_within_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:

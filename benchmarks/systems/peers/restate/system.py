@@ -125,9 +125,6 @@ class RestateSystem(System):
     def finished(self) -> int:
         return self.count("sys_invocation_status WHERE status = 'completed' AND target_handler_name = 'run'")
 
-    def steps_done(self) -> int:
-        return self.count("sys_journal WHERE entry_type = 'Notification: Run'")
-
     def count(self, what: str) -> int:
         """The server scans for it, so no more than a tenth of the time goes into that."""
         time.sleep(max(0.0, self.count_again_at - time.monotonic()))
