@@ -32,7 +32,7 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains", "S9": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
-DRAINS = ("sync", "sync-threads", "async")
+DRAINS = ("sync", "sync-pinned", "async")
 AGAIN = {
     "S0": {FLOOR: ("django",)},
     "S1": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync",)},

@@ -17,7 +17,8 @@ CHILD_ENV = "DURABLE_WORKER_CHILD"
 CALL = b"\n"
 
 Told = dict[str, Any]
-"""What a worker process is told: its id, its ends of the pipes, whether it is isolated, stands by, runs the loops."""
+"""What a worker process is told: its id, its ends of the pipes, whether it is isolated, stands by, runs the loops; and
+to which CPU it is pinned, None for any."""
 
 
 class Process(Protocol):
@@ -82,7 +83,7 @@ class Child:
             os.close(self.orders)
 
 
-def spawn(start: Start, place: int | None, *, is_standby: bool = False) -> Child:
+def spawn(start: Start, place: int | None, *, is_standby: bool = False, cpu: int | None = None) -> Child:
     """Start a worker process; the one at place 0 runs the loops. Raises OSError where there are no processes or
     descriptors left, or the program is gone, as after a deploy that removes what it replaces."""
     worker_id, pipes = uuid4(), list[int]()
@@ -97,6 +98,7 @@ def spawn(start: Start, place: int | None, *, is_standby: bool = False) -> Child
             "isolated": place is None,
             "stands_by": is_standby,
             "loops": place == 0,
+            "cpu": cpu,
         }
         process = start(told, (orders_write, reports_read))
     except BaseException:

@@ -22,6 +22,7 @@ from django.db.utils import Error
 from ..core.payloads.surviving import warn
 from ..store import workers
 from ..store.database import PrivateDatabase
+from .affinity import Cpus
 from .child import DONE, DONE_BUSY, DONE_GAVE_UP
 from .forking import fork, what_hinders
 from .spawning import Child, Process, Told, executing, spawn
@@ -50,6 +51,8 @@ class Supervisor:
     ``command`` is executed. Where it has to be, and with ``has_standby``, one more stands by: whoever dies leaves runs
     that have to wait for an isolated one, and to start that takes as long as the project takes to be imported, on a
     machine that has just lost something.
+
+    Each child but those that are isolated, which work on one run at a time, is pinned to one of ``cpus``, where given.
     """
 
     def __init__(
@@ -59,12 +62,16 @@ class Supervisor:
         *,
         has_standby: bool = False,
         be_child: Callable[[Told], object] | None = None,
+        cpus: Cpus | None = None,
     ) -> None:
         self._execute = executing(command)
         self._be_child = be_child
         self._hindrance: str | None = None
         """What was in the way of a copy when the last child was started."""
         self._processes = processes
+        self._cpus = cpus
+        if cpus is not None and processes > cpus.count:
+            logger.warning("%d processes are pinned to %d CPUs, which is uneven", processes, cpus.count)
         self._children: list[Child] = []
         self._signals: list[int] = []
         self._is_spawning = False
@@ -257,7 +264,9 @@ class Supervisor:
         be_child(told)
 
     def _spawn(self, place: int | None, *, is_standby: bool = False) -> Child:
-        child = spawn(self._begin, place, is_standby=is_standby)
+        # Asked each time: those that we may use may have become others.
+        cpu = None if self._cpus is None or place is None else self._cpus.of(place)
+        child = spawn(self._begin, place, is_standby=is_standby, cpu=cpu)
         try:
             self._selector.register(child.reports, selectors.EVENT_READ)
         except OSError:

@@ -60,7 +60,7 @@ def test_threads_have_the_better_of_two_settings_where_many_runs_are_worked_off(
     figures: dict[str, list[float]] = {}
     for figure in ("S2_drain", "S3_steps", "S9_mixed"):
         figures |= {f"{figure}__dbos__sync": [100.0], f"{figure}__django_durable__sync": [300.0]}
-        figures[f"{figure}__django_durable__sync-threads"] = [1500.0]
+        figures[f"{figure}__django_durable__sync-pinned"] = [1500.0]
     found = {name: ratio for name, (ratio, _) in ratios(ledger(tmp_path / "results.json", **figures)).items()}
     assert found == {"S2_drain_vs_dbos": 15.0, "S3_sync_vs_dbos": 15.0, "S9_mixed_vs_dbos": 3.0}
 
@@ -546,7 +546,7 @@ def test_again_are_the_variants_that_goals_are_held_against() -> None:
     told = {
         "variants": ["sync", "sync-database", "async", "async-database", "sync-direct", "best", "default"],
         "doors": ["sync", "sync-database"],
-        "drains": ["sync", "sync-threads", "async", "sync-database", "best", "default"],
+        "drains": ["sync", "sync-threads", "sync-pinned", "async", "sync-database", "best", "default"],
     }
     known = {participant.name: participant for participant in PARTICIPANTS}
 

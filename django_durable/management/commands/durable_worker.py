@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from ...queues.current import queue_kind
 from ...queues.eviction import warn_of_eviction
 from ...worker import silence
+from ...worker.affinity import Cpus, pin_to
 from ...worker.child import run_child
 from ...worker.logs import log_to_stderr
 from ...worker.process import WorkerOptions
@@ -40,6 +41,7 @@ class Command(BaseCommand):
             "--no-standby", action="store_true", help="keep no process ready for the runs of one that dies"
         )
         parser.add_argument("--no-fork", action="store_true", help="execute each process, where a copy would do")
+        parser.add_argument("--cpu-affinity", action="store_true", help="pin each process to one CPU (Linux)")
         parser.add_argument("--reload", action="store_true", help="replace the processes when code changes")
         parser.add_argument("--json-logs", action="store_true", help="log lines as JSON objects")
         parser.add_argument("--health-file", type=Path, help="touched at every heartbeat")
@@ -52,6 +54,10 @@ class Command(BaseCommand):
             return
         if options["reload"] and options["burst"]:
             raise CommandError("--reload and --burst exclude each other.")
+        try:
+            cpus = Cpus() if options["cpu_affinity"] else None
+        except NotImplementedError as error:
+            raise CommandError(f"--cpu-affinity: {error}.") from None
         self.check()
         silence.bound()
         worker = _worker_options(options)
@@ -62,12 +68,16 @@ class Command(BaseCommand):
             options["processes"],
             has_standby=worker.is_endless and not options["no_standby"],
             be_child=(lambda told: self._be_child(told, options)) if may_copy else None,
+            cpus=cpus,
         )
         if options["reload"]:
             Watcher(supervisor.reload).begin()
         supervisor.run()
 
     def _be_child(self, told: Told, options: dict[str, Any]) -> None:
+        # A supervisor of before that was not started again says nothing of it.
+        if (cpu := told.get("cpu")) is not None:
+            pin_to(cpu)
         silence.bound()
         if told["loops"] and queue_kind() == "redis":
             # Each time that the first of them begins, so that it stands beside its restarts too. Where Redis does not
@@ -78,7 +88,7 @@ class Command(BaseCommand):
             loops=told["loops"] and not options["no_loops"],
             isolated=told["isolated"],
         )
-        # A supervisor of before that was not started again says nothing of it.
+        # Nor of this.
         stands_by = told.get("stands_by", False)
         run_child(UUID(told["id"]), worker, told["orders"], told["reports"], stands_by=stands_by)
 

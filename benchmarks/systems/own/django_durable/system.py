@@ -1,7 +1,7 @@
 """This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
 
 A variant's second word is its queue, none means Redis; or ``threads``: ``def`` workflows, as many at a time as
-docs/performance.md recommends where steps take next to no time.
+docs/performance.md recommends where steps take next to no time; or ``pinned``: so many, each process pinned to a CPU.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from counts import Counts
 from more import More
 from protocol import System, serve
 
-CONCURRENCY = {"async": "200", "async-database": "200", "sync-threads": "128"}
+CONCURRENCY = {"async": "200", "async-database": "200", "sync-threads": "128", "sync-pinned": "128"}
 """As docs/performance.md recommends for steps that do nothing; of the others it is the worker's default."""
 
 
 class DjangoDurable(More, System):
     variants = ("sync", "async", "sync-database", "async-database")
     doors = ("sync", "sync-database")
-    drains = ("sync", "sync-threads", "async", "sync-database", "async-database")
+    drains = ("sync", "sync-threads", "sync-pinned", "async", "sync-database", "async-database")
 
     def __init__(self) -> None:
         from tests.servers import database_settings
@@ -92,8 +92,11 @@ class DjangoDurable(More, System):
         command = [sys.executable, "-m", "django", "durable_worker", "--verbosity", "0", "--processes", processes]
         # It would be started in the midst of what is measured, and nobody dies here.
         command.append("--no-standby")
-        concurrency = CONCURRENCY.get(self.variant)
-        os.execv(sys.executable, [*command, "--concurrency", concurrency] if concurrency else command)
+        if concurrency := CONCURRENCY.get(self.variant):
+            command += ["--concurrency", concurrency]
+        if self.variant == "sync-pinned":
+            command.append("--cpu-affinity")
+        os.execv(sys.executable, command)
 
 
 system = DjangoDurable()
