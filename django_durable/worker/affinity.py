@@ -21,8 +21,8 @@ CORES = Path("/sys/devices/system/cpu")
 
 
 class Cpus:
-    """Which CPU is whose: those that this process may use at the time, starting at a random one, since supervisors on one
-    machine know nothing of each other. Of threads of one core the first of each come before the second ones."""
+    """Which CPU is whose: those that this process may use at the time, beginning at a random one, since supervisors on
+    one machine know nothing of each other. Of threads of one core the first of each come before the second ones."""
 
     def __init__(self) -> None:
         """Raises NotImplementedError where that is not possible, or would do harm."""
@@ -37,7 +37,7 @@ class Cpus:
         return len(os.sched_getaffinity(0))
 
     def of(self, place: int) -> int:
-        """The CPU for the process at ``place`` (from 0 on) among its siblings; where they are more than CPUs they share."""
+        """The CPU for the process at ``place`` (from 0 on) among its siblings; where they are too many they share."""
         allowed = sorted(os.sched_getaffinity(0), key=_rank)
         return allowed[(self._first + place) % len(allowed)]
 
