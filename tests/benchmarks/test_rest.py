@@ -66,6 +66,15 @@ def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -
     }
 
 
+def test_what_was_measured_by_turns_is_compared_with_its_neighbour(tmp_path: Path) -> None:
+    """The machine became half as fast in the midst: of one side most is of before that, of the other of after it."""
+    made = ledger(tmp_path, {})
+    for without, with_ in ((1000.0, 950.0), (1000.0, 500.0), (500.0, 475.0)):
+        made.add(OWN, "sync", Sample("S5_without_enqueue", without, {}, 0.0))
+        made.add(OWN, "sync", Sample("S5_with_enqueue", with_, {}, 0.0))
+    assert found(made) == {"S5_enqueue_with_history": (0.95, True)}
+
+
 def test_a_bound_is_the_figure_itself_of_one_variant(tmp_path: Path) -> None:
     figures = {"S7_lag_p99_ms": 1000.0, "S7_rss_more_mb": 20.1, "replay_us@100": 15.0}
     assert found(ledger(tmp_path, figures, "sync-database")) == {
