@@ -94,7 +94,8 @@ FIGURES += [
     Figure(README, "32 at a time (the default) | # a second", measured("S3_steps", "sync"), BENCHMARK),
     Figure(README, "(`--concurrency 128`) | # a second", measured("S3_steps", "sync-threads"), BENCHMARK),
     Figure(README, "(`--concurrency 200`) | # a second", measured("S3_steps", "async"), BENCHMARK),
-    Figure(README, "(32: #) | # runs a second", measured("S2_drain", "sync", "sync-threads"), BENCHMARK),
+    Figure(README, "(`--cpu-affinity`) | # a second", measured("S3_steps", "sync-pinned"), BENCHMARK),
+    Figure(README, "(the default: #) | # runs a second", measured("S2_drain", "sync", "sync-pinned"), BENCHMARK),
     Figure(README, "one by one, from one process | # a second", measured("S1_enqueue", "sync"), BENCHMARK),
     Figure(SCALING, "(draining # runs a second,", measured("S2_drain", "sync"), BENCHMARK),
 ]
