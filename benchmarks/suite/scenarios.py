@@ -376,8 +376,8 @@ def work_off(
             if seen - before[counted] < goal:
                 done, began = seen - before[counted], at
     if counted != ended:
-        # They tell how far it is, so that a few looks see the end of it soon. Of runs that end together nothing is seen
-        # before that: to ask for them all the time took a tenth of a core from what was measured.
+        # Steps tell how far it is: a few looks see the end soon. Of runs that end together nothing is seen before
+        # that, and to ask for them all the time took a tenth of a core from what was measured.
         wait_until(bench.client, counted, before[counted] + goal, timeout=TIMEOUT, pause=SELDOM)
     there, at = wait_until(bench.client, ended, before[ended] + runs, timeout=TIMEOUT)
     # Where there is more than is waited for, some of it is done besides.

@@ -71,7 +71,7 @@ class System(ABC):
         """How many runs have finished since ``clear``. Asked some fifty times a second: cheap."""
 
     def steps_done(self) -> int:
-        """How many steps are journaled since ``clear``; asked as often."""
+        """How many steps are journaled since ``clear``. Asked some twenty times a second: cheap."""
         raise Unsupported("steps are not counted")
 
     def latency(self, count: int) -> list[float]:

@@ -59,9 +59,8 @@ def pin_to(cpu: int) -> None:
     """All threads of this process, and what they start from now on, threads and programs. Where the CPU may not be used
     any more they go on as before, with a warning."""
     try:
-        os.sched_setaffinity(0, {cpu})
-        # Those that the project has started while it was imported.
-        for thread in os.listdir(THREADS) if THREADS.exists() else ():
+        # There may be others already, which the project has started while it was imported.
+        for thread in os.listdir(THREADS) if THREADS.exists() else ("0",):
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(int(thread), {cpu})
     except OSError as error:
