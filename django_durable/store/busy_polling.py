@@ -26,6 +26,14 @@ RESTS = 25
 IS_POSSIBLE = hasattr(select, "poll") and hasattr(os, "sched_yield")
 
 
+class Unanswered(Exception):
+    """The answer is out. ``rest``: the exchange from here on, for whoever may sleep until it comes."""
+
+    def __init__(self, rest: Exchange[Any]) -> None:
+        super().__init__()
+        self.rest = rest
+
+
 class BusyPolling:
     """Of one connection, which is used by one thread at a time.
 
@@ -45,21 +53,38 @@ class BusyPolling:
         self._socket = -1
         self._poll: Any = None
 
+    @property
+    def is_promising(self) -> bool:
+        """Whether somebody wants it, and the answer may be expected soon."""
+        return self.is_wanted and self._may_come_soon(perf_counter())
+
+    def answer_at_once(self, exchange: Exchange[T], socket: int) -> T:
+        """What ``exchange`` comes to, without a moment's sleep. Raises Unanswered where it takes too long for that."""
+        began = perf_counter()
+        try:
+            wanted = next(exchange)
+            while wanted == READING and self._comes(socket, began):
+                wanted = exchange.send(READING)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            self._is_quick = perf_counter() - began <= LONGEST
+        raise Unanswered(_rest_of(exchange, wanted))
+
     def awake(self, exchange: Exchange[T], socket: int) -> Exchange[T]:
         """``exchange`` over ``socket``, where whoever drives this sleeps no longer than has to be."""
         began = perf_counter()
         try:
             wanted = next(exchange)
-            if wanted == READING and self._is_promising(began) and self._comes(socket, began):
+            if wanted == READING and self._may_come_soon(began) and self._comes(socket, began):
                 wanted = exchange.send(READING)
-            while True:
-                wanted = exchange.send((yield wanted))
+            return (yield from _rest_of(exchange, wanted))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
             self._is_quick = perf_counter() - began <= LONGEST
 
-    def _is_promising(self, now: float) -> bool:
+    def _may_come_soon(self, now: float) -> bool:
         return self._is_quick and now >= self._rests_until
 
     def _comes(self, socket: int, began: float) -> bool:
@@ -80,3 +105,12 @@ class BusyPolling:
                 return is_there
             looked = now
             os.sched_yield()
+
+
+def _rest_of(exchange: Exchange[T], wanted: int) -> Exchange[T]:
+    """``exchange``, which has yielded ``wanted`` and was sent nothing yet."""
+    try:
+        while True:
+            wanted = exchange.send((yield wanted))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from ..core.journal.outcomes import Paused, Released
 from ..core.journal.states import PayloadKind, Status
 from ..queues.ready import Ready
 from .batch import Batch, Rows
-from .database import Database, Row, as_json
+from .database import Database, PrivateDatabase, Row, as_json
 from .dialects import Dialect
 from .fencing import still_held
 from .lone import Lone
@@ -39,7 +39,7 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
     """
     if len(writes) == 1:
         [(lease, write)] = writes
-        if (receipt := write_step(db, lease, write, _of_one_step)) is not None:
+        if (receipt := write_step(db, lease, write, _of_one_step, db.rows)) is not None:
             _find_lost(db, writes, [receipt])
             return {lease.run_id: receipt}
     batch = Batch(db.dialect)
@@ -68,6 +68,14 @@ def write_batch(db: Database, writes: Sequence[tuple[Lease, Write]]) -> dict[UUI
             settle_ready(receipt, lease.run_id, write.outcome)
         by_run[lease.run_id] = receipt
     return by_run
+
+
+def write_step_at_once(db: PrivateDatabase, lease: Lease, write: Write) -> Receipt | None:
+    """As ``write_batch``, for who must not sleep. None where it is not known to be stored, and may yet be: somebody who
+    may wait has to write it all the same."""
+    receipt = write_step(db, lease, write, _of_one_step, db.rows_at_once)
+    # Whether the lease is lost another statement has to say.
+    return receipt if receipt is not None and receipt.is_held else None
 
 
 def _clears(write: Write) -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -19,6 +19,7 @@ from .dialects import Dialect, dialect_of
 from .kept_cursor import KeptCursor
 from .statements import Typed
 
+T = TypeVar("T", bound=str)
 Row = tuple[Any, ...]
 as_value = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 """A value as the statements take it in JSON."""
@@ -116,9 +117,9 @@ class Plans:
     def __init__(self) -> None:
         self._generation = 0
         self._ends_at = clock.monotonic() + 1.0
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, Any] = {}
 
-    def current(self, sql: str) -> str:
+    def current(self, sql: T) -> T:
         """``sql`` as a statement of this time: psycopg knows statements by their text.
 
         The same object for the same statement: a cursor then keeps what it has learned of its types.
@@ -167,7 +168,23 @@ class PrivateDatabase(Database):
                 return self._rows(sql, parameters)
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
-        return self._kept.rows(sql, parameters) if self._kept.may_be_used else super().rows(sql, **parameters)
+        if self._kept.may_be_used:
+            return self._kept.rows(sql, parameters)
+        self._kept.hear_out()
+        return super().rows(sql, **parameters)
+
+    def rows_at_once(self, sql: Typed, **parameters: Any) -> list[Row] | None:
+        """As ``rows``, for who must not sleep: an event loop. None where the answer does not come while the thread
+        stays awake for it, or more is to be done first: then ``rows``, asked the same, brings it."""
+        if not self.polling.is_promising or not self.lock.acquire(blocking=False):
+            return None
+        try:
+            if self._is_begun or self._asked is not self._wrapper.connection or not self._begins_read_committed:
+                return None
+            text = sql if self._plans is None else self._plans.current(sql)
+            return self._kept.rows_at_once(text, parameters)
+        finally:
+            self.lock.release()
 
     def insert(self, sql: Typed, **parameters: Any) -> None:
         # Its connection prepares whatever comes twice.
@@ -217,7 +234,7 @@ class PrivateDatabase(Database):
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[None]:
-        with self.lock, self._wrapper.cursor() as cursor:
+        with self.lock, self._new_cursor() as cursor:
             self._is_begun = True
             try:
                 # Two statements: where the second is refused, the first has begun a transaction.
@@ -230,6 +247,10 @@ class PrivateDatabase(Database):
                 raise
             finally:
                 self._is_begun = False
+
+    def _new_cursor(self) -> Any:
+        self._kept.hear_out()
+        return self._wrapper.cursor()
 
     def _roll_back(self) -> None:
         try:

@@ -44,6 +44,7 @@ class KeptCursor:
         try:
             if type(sql) is Typed and (rows := self._typed_rows(sql, parameters)) is not None:
                 return rows
+            self.hear_out()
             cursor.execute(sql, parameters)
             rows = cursor.fetchall() if self._dialect.has_rows(cursor) else []
         except BaseException as error:
@@ -64,6 +65,36 @@ class KeptCursor:
         with self._wrapper.wrap_database_errors, self._driver.lock:
             found: list[tuple[Any, ...]] | None = self._typed.rows(self._driver, sql, parameters)
         return found
+
+    def rows_at_once(self, sql: Typed, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
+        """As ``rows``, for who must not sleep, nor use a cursor. None where there is no answer yet, or a bad one: as
+        ``TypedStatements.rows_at_once``."""
+        if not self.is_connected or self._typed is None or self._wrapper.execute_wrappers or not self.may_be_used:
+            return None
+        try:
+            with self._wrapper.wrap_database_errors, self._driver.lock:
+                found: list[tuple[Any, ...]] | None = self._typed.rows_at_once(self._driver, sql, parameters)
+        except Exception:
+            # The same comes of it where somebody may wait, who knows what to make of it.
+            return None
+        except BaseException:
+            # As in ``rows``; on an event loop Django's own connection refuses to be closed.
+            self._driver.close()
+            raise
+        return found
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the next statement goes over the connection of the last one, without a look at its health."""
+        wrapper: Any = self._wrapper
+        is_to_be_looked_at = wrapper.health_check_enabled and not wrapper.health_check_done
+        return self._driver is not None and self._driver is wrapper.connection and not is_to_be_looked_at
+
+    def hear_out(self) -> None:
+        """Before anything else is said on the connection: an answer may be out that ``rows_at_once`` did not wait
+        for."""
+        if self._typed is not None and self._driver is self._wrapper.connection:
+            self._typed.hear_out(self._driver)
 
     def rolled_back(self) -> None:
         """A transaction of this connection was rolled back."""

@@ -13,11 +13,12 @@ from django.db.utils import IntegrityError
 
 from ..core.flow.lease import Lease
 from ..core.journal.journal import Entry, Write
-from .database import Database
+from .database import Database, Row
 from .dialects import Dialect
 from .lone import named
 from .receipts import Receipt
 from .record_sets import Given, has_rare
+from .statements import Typed
 
 CLAIM = ("id", "token")
 ALWAYS = ("run_id", "path", "seq", "kind", "status", "attempts")
@@ -33,12 +34,14 @@ GIVEN: dict[tuple[bool, bool], Given] = {
 }
 """By whether the entry has a value, and whether it is known how long it took."""
 
-Statement = Callable[[Dialect, Given], str]
+Statement = Callable[[Dialect, Given], Typed]
+Send = Callable[..., "list[Row] | None"]
+"""``rows`` of a database, or its ``rows_at_once``."""
 
 
-def write_step(db: Database, lease: Lease, write: Write, statement: Statement) -> Receipt | None:
-    """Make a step durable by ``statement``, which writes one entry that is new; None where there is more to it. A
-    receipt that is not held does not say whether the lease is lost."""
+def write_step(db: Database, lease: Lease, write: Write, statement: Statement, send: Send) -> Receipt | None:
+    """Make a step durable by ``statement``, which writes one entry that is new; None where there is more to it, or no
+    answer. A receipt that is not held does not say whether the lease is lost."""
     entry = _step_alone(write)
     d = db.dialect
     # Where the statement fails it would take the caller's transaction along.
@@ -52,10 +55,12 @@ def write_step(db: Database, lease: Lease, write: Write, statement: Statement) -
     if has_seconds := entry.seconds is not None:
         parameters[SECONDS] = entry.seconds
     try:
-        rows = db.rows(statement(d, GIVEN[has_value, has_seconds]), **parameters)
+        rows = send(statement(d, GIVEN[has_value, has_seconds]), **parameters)
     except IntegrityError:
         # It is there, of a commit that nobody was told of.
         entry.is_new = False
+        return None
+    if rows is None:
         return None
     if not rows:
         return Receipt()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.backends.postgresql import base
 from psycopg import Error, capabilities, generators
@@ -14,7 +14,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from .busy_polling import BusyPolling
+from .busy_polling import BusyPolling, Exchange, Unanswered
 
 USUAL: Any = base.ServerBindingCursor
 Row = tuple[Any, ...]
@@ -23,6 +23,14 @@ MOST = 100
 CHANGED, GONE = "0A000", "26000"
 """PostgreSQL's words for a prepared statement that does not fit its tables any more, and for one that is not there."""
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
+
+
+class Question(NamedTuple):
+    """A statement that was sent, whose answer nobody has read; ``rest`` brings it."""
+
+    sql: str
+    values: list[bytes | None]
+    rest: Exchange[Any]
 
 
 class TypedStatements:
@@ -53,15 +61,20 @@ class TypedStatements:
         self._names: dict[str, bytes] = {}
         """What is prepared; the longest unused first."""
         self._numbers = count(1)
+        self._unheard: Question | None = None
+        """Asked by who could not wait for it."""
 
     def rows(self, driver: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
         """As a cursor of the driver's; None where it has to be one's: there is a value that is neither text nor number,
         or an unusual one."""
         text, order = _numbered(sql)
-        if (values := _written([parameters[name] for name in order])) is None:
+        values = _written([parameters[name] for name in order])
+        if self._unheard is not None and (found := self.hear_out(driver, sql, values)) is not None:
+            return found
+        if values is None:
             return None
         if self._prepares and (name := self._name_of(driver, sql, text)):
-            driver.pgconn.send_query_prepared(name, values)
+            self._send(driver, sql, text, values, name)
             try:
                 return self._answer(driver)
             except Error as error:
@@ -77,8 +90,40 @@ class TypedStatements:
                 # Nothing has happened so far.
                 if error.sqlstate == CHANGED:
                     self._close(driver, name)
-        driver.pgconn.send_query_params(text, values)
+        self._send(driver, sql, text, values)
         return self._answer(driver)
+
+    def rows_at_once(self, driver: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
+        """As ``rows``, for who must not sleep. None where there is no answer yet: ``rows`` asks again, or goes on to
+        wait for it where it was asked."""
+        text, order = _numbered(sql)
+        values = _written([parameters[name] for name in order])
+        if self._polling is None or values is None or not self.is_one_exchange(sql):
+            return None
+        self._send(driver, sql, text, values, self._name_of(driver, sql, text) if self._prepares else None)
+        try:
+            results = self._polling.answer_at_once(generators.execute(driver.pgconn), driver.pgconn.socket)
+        except Unanswered as out:
+            self._unheard = Question(sql, values, out.rest)
+            return None
+        return self._read(driver, results)
+
+    def is_one_exchange(self, sql: str) -> bool:
+        """Whether nothing has to be said before: the statement is prepared, if it is to be, and no answer is out."""
+        return self._unheard is None and (not self._prepares or sql in self._names)
+
+    def hear_out(self, driver: Any, sql: str = "", values: list[bytes | None] | None = None) -> list[Row] | None:
+        """Wait for the answer that is out, if one is, so that the next one is not taken for it; None where it is to
+        something else. That is lost then: as after a connection that broke, whoever has asked asks again."""
+        if (unheard := self._unheard) is None:
+            return None
+        self._unheard = None
+        try:
+            rows = self._read(driver, driver.wait(unheard.rest))
+        except Error:
+            # It comes again with the question.
+            return None
+        return rows if (unheard.sql, unheard.values) == (sql, values) else None
 
     def forget(self, driver: Any) -> None:
         """Outside of a transaction. After a ROLLBACK, as of which psycopg forgets what it has prepared, and makes the
@@ -87,6 +132,13 @@ class TypedStatements:
             self._names.clear()
             driver.pgconn.send_query_params(b"DEALLOCATE ALL", [])
             self._answer(driver)
+
+    def _send(self, driver: Any, sql: str, text: bytes, values: list[bytes | None], name: bytes | None = None) -> None:
+        """``sql`` is how others know it who listen here."""
+        if name:
+            driver.pgconn.send_query_prepared(name, values)
+        else:
+            driver.pgconn.send_query_params(text, values)
 
     def _name_of(self, driver: Any, sql: str, text: bytes) -> bytes | None:
         """Under which name it is prepared; None where it comes for the first time."""
@@ -129,7 +181,9 @@ class TypedStatements:
         exchange: Any = generators.execute(pgconn)
         if self._polling is not None and self._polling.is_wanted:
             exchange = self._polling.awake(exchange, pgconn.socket)
-        results = driver.wait(exchange)
+        return self._read(driver, driver.wait(exchange))
+
+    def _read(self, driver: Any, results: Any) -> list[Row]:
         for result in results:
             # Also behind a result: where the commit fails that the server makes of itself.
             if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):

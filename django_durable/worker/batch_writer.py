@@ -12,7 +12,7 @@ from ..core.flow.lease import Lease
 from ..core.journal.journal import Write
 from ..core.payloads.surviving import survive, warn
 from ..queues.ready import Ready
-from ..store.committing import write_batch
+from ..store.committing import write_batch, write_step_at_once
 from ..store.database import PrivateDatabase
 from ..store.reaching import is_out_of_reach, is_too_much
 from ..store.receipts import Receipt
@@ -48,6 +48,24 @@ class BatchWriter:
         while batch := self.try_once(batch):
             time.sleep(pause)
             pause = min(pause * 2, LAST_BACK_OFF)
+
+    def expects(self, one: Submission) -> bool:
+        """Whether the last commit was of this run alone."""
+        return one.lease.run_id.int == self._alone
+
+    def try_at_once(self, one: Submission) -> bool:
+        """Settle a step of the run that commits alone, without a moment's sleep; False where that takes longer, or may.
+        Then it is to be written as any other, whether it was sent or not: of that the database keeps account."""
+        lease = one.lease
+        if not self.expects(one) or lease.is_over or lease.missed_beat:
+            return False
+        began = clock.monotonic()
+        if (receipt := write_step_at_once(self._db, lease, one.write)) is None:
+            return False
+        self.seconds = clock.monotonic() - began
+        one.settle(receipt)
+        self._tell_of(one, receipt)
+        return True
 
     def try_once(self, batch: Sequence[Submission]) -> list[Submission]:
         """As ``commit``, but for those that are left: the database did not answer for them, and they are to be sent

@@ -35,7 +35,7 @@ from .batch_writer import After, BatchWriter, InDoubt
 from .cohort import Cohort
 from .held import HeldRows
 from .relief import Relief
-from .submission import Submission, Then, answer_all
+from .submission import Submission, Then, Turn, answer_all
 
 logger = logging.getLogger("django_durable.worker")
 
@@ -68,6 +68,8 @@ class Committer:
         self._beside = BatchWriter(self._relief.db, after, in_doubt)
         self._cohort = Cohort(self._mutex)
         self._is_led = False
+        self._begun: list[Submission] | None = None
+        """What an event loop has taken, and maybe sent, and could not wait for: the committer's own thread leads on."""
         self._calls = threading.Semaphore(0)
         self._is_called = False
         self._wakes_at = inf
@@ -88,9 +90,14 @@ class Committer:
         return own.answer()
 
     def awrite(self, lease: Lease, write: Write) -> Awaitable[Receipt]:
-        """The same for coroutines, answered on their own loop."""
+        """The same for coroutines, answered on their own loop. Of a run that is alone the loop itself commits a step,
+        where the answer comes before anybody else could have been woken for it."""
         own = Submission(lease, write, asyncio.get_running_loop())
-        self._hand_over(own)
+        if self._is_alone(own):
+            if self._lead_at_once(own):
+                return Turn(own.answer())
+        else:
+            self._hand_over(own)
         assert own.future is not None  # noqa: S101  (made with a loop)
         return own.future
 
@@ -150,6 +157,18 @@ class Committer:
             elif not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
 
+    def _is_alone(self, own: Submission) -> bool:
+        """Whether nobody else has anything to do with a commit now, and the last one was of the same run: then the
+        caller leads."""
+        with self._mutex:
+            others = self._is_led or self._waiting or self._held or self._relief.is_under_way
+            if others or not self._writer.expects(own):
+                return False
+            self._cohort.returned()
+            self._waiting.append(own)
+            self._is_led = True
+            return True
+
     def _are_enough(self) -> bool:
         """Whether those who wait are to be led now (mutex held): beside a relief, which goes on with a few of them when
         it is through with its own, a full batch, threads, and who has waited for it long enough."""
@@ -168,19 +187,23 @@ class Committer:
         it is due rouses its thread.
         """
         while True:
-            self._cohort.wait()
-            batch = self._take()
+            batch = self._next()
             self._writer.commit(batch)
             with self._mutex:
                 if batch:
                     self._relief.note(self._writer.seconds)
                 self._cohort.answered(self._worth_waiting_for(batch))
                 done = self._give_back(batch)
-                if own is not None and own.may_lead and done == [own] and not self._waiting:
-                    # Alone: nobody else is to be told of anything.
+                is_alone = len(done) == len(batch) == 1 and not self._waiting
+                if is_over := is_alone and (own is None or (own.may_lead and done == [own])):
                     self._step_down()
-                    return True
+            if is_over and own is not None:
+                # Nobody else is to be told of anything.
+                return True
             answer_all(done)
+            if is_over:
+                # It was told after that: an event loop's next write is to find that nobody leads.
+                return True
             with self._mutex:
                 # While we still lead: a moment later the next leader may have settled it and not yet told of it.
                 is_answered = own is not None and own.is_done
@@ -197,6 +220,23 @@ class Committer:
             heir.rouse()
             return is_answered
 
+    def _lead_at_once(self, own: Submission) -> bool:
+        """Commit the own write, which is all there is, without a moment's sleep. False: the committer's own thread goes
+        on with it, and leads."""
+        batch = self._take()
+        try:
+            self._writer.try_at_once(own)
+        finally:
+            with self._mutex:
+                if own.is_done:
+                    self._relief.note(self._writer.seconds)
+                    self._give_back(batch)
+                    self._step_down()
+                else:
+                    self._begun = batch
+                    self._call()
+        return own.is_done
+
     def _relieve(self) -> None:
         """Commit beside the leader while there are full batches, and where nobody leads until nothing is left."""
         goes_on = True
@@ -212,6 +252,13 @@ class Committer:
                 if not self._is_led:
                     self._call_where_wanted()
             answer_all(done)
+
+    def _next(self) -> list[Submission]:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            return begun
+        self._cohort.wait()
+        return self._take()
 
     def _take(self, *, beside: bool = False) -> list[Submission]:
         """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
@@ -286,6 +333,8 @@ class Committer:
         with self._mutex:
             # Awake: it looks for itself before it sleeps again.
             self._is_called, self._wakes_at = False, -inf
+            if self._begun is not None:
+                return True
             if self._is_led or not (self._are_enough() or self._held.next_due <= clock.monotonic()):
                 return False
             self._is_led = True

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 
 from ..core import clock
@@ -132,6 +132,20 @@ class Submission:
             raise self.error
         assert self.receipt is not None  # noqa: S101  (settled without an error)
         return self.receipt
+
+
+class Turn:
+    """A receipt that is there already. Who awaits it lets the loop's others have their turn first, as with any other:
+    a run of many steps would keep them waiting to its end."""
+
+    __slots__ = ("_receipt",)
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+
+    def __await__(self) -> Generator[None, None, Receipt]:
+        yield
+        return self._receipt
 
 
 def answer_all(done: Iterable[Submission]) -> None:

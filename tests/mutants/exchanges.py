@@ -7,6 +7,7 @@ from .mutant import POSTGRES, Mutant
 TYPED = "tests/store/test_postgres_typed_statements.py::"
 OF_THREAD = "tests/store/test_postgres_of_thread.py::"
 LONE = "tests/store/test_postgres_lone_step.py::"
+AT_ONCE, LOOP_LEADS = "tests/store/test_postgres_at_once.py::", "tests/worker/committing/test_postgres_at_once.py::"
 
 ANSWERS = [
     Mutant(
@@ -43,6 +44,39 @@ ANSWERS = [
         "pass",
         "Each migration leaves its prepared statements on connections that live long.",
         (f"{OF_THREAD}test_a_statement_that_does_not_fit_any_more_is_closed",),
+        backend=POSTGRES,
+    ),
+]
+
+AT_ONCE_ANSWERS = [
+    Mutant(
+        "answer-to-another-question",
+        "store/typed_statements.py",
+        "return rows if (unheard.sql, unheard.values) == (sql, values) else None",
+        "return rows",
+        "An answer that an event loop did not wait for is taken for that to another question.",
+        (
+            f"{AT_ONCE}test_an_answer_that_is_out_is_nobody_elses",
+            f"{AT_ONCE}test_nor_that_of_the_same_question_with_other_values",
+        ),
+        backend=POSTGRES,
+    ),
+    Mutant(
+        "cursor-takes-the-answer-that-is-out",
+        "store/kept_cursor.py",
+        "            self.hear_out()",
+        "            pass",
+        "A statement by a cursor fails, since the answer to another one is still out.",
+        (f"{AT_ONCE}test_an_answer_that_is_out_is_nobody_elses",),
+        backend=POSTGRES,
+    ),
+    Mutant(
+        "loop-commits-for-a-lapsed-lease",
+        "worker/batch_writer.py",
+        "if not self.expects(one) or lease.is_over or lease.missed_beat:",
+        "if not self.expects(one) or lease.missed_beat:",
+        "An event loop writes for a run whose lease is over.",
+        (f"{LOOP_LEADS}test_a_lease_that_is_to_be_looked_at_is_left_to_who_may_wait",),
         backend=POSTGRES,
     ),
 ]

@@ -1,8 +1,19 @@
-"""Faults of what starts runs, and of what keeps them: enqueueing, claims, keys, limits, schedules, lists, retention."""
+"""Faults of what starts runs and processes, and of what keeps runs: claims, keys, limits, schedules, retention."""
 
 from __future__ import annotations
 
 from .mutant import MET, POSTGRES, STORE, Mutant
+
+PROCESSES = [
+    Mutant(
+        "one-thread-pinned",
+        "worker/affinity.py",
+        'for thread in os.listdir(THREADS) if THREADS.exists() else ("0",):',
+        'for thread in ("0",):',
+        "Threads that the project has started while it was imported stay on all CPUs.",
+        ("tests/worker/test_affinity.py::test_threads_that_are_there_already_are_pinned_too",),
+    ),
+]
 
 STARTS = [
     Mutant(

@@ -139,28 +139,20 @@ def _tap_psycopg(patch: pytest.MonkeyPatch, tap: Tap) -> None:
 
 def _tap_typed(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     """What goes to psycopg without a cursor."""
-    from psycopg import Error
-
     from django_durable.store.typed_statements import TypedStatements
 
-    send, prepare = TypedStatements.rows, TypedStatements._prepare
+    send, prepare = TypedStatements._send, TypedStatements._prepare
 
-    def tapped_rows(self: Any, driver: Any, sql: str, parameters: Any) -> Any:
-        try:
-            found = send(self, driver, sql, parameters)
-        except Error:
-            tap.heard(driver, sql)
-            raise
-        if found is not None:
-            tap.heard(driver, sql)
-        return found
+    def tapped_send(self: Any, driver: Any, sql: str, *args: Any) -> None:
+        tap.heard(driver, sql)
+        send(self, driver, sql, *args)
 
     def tapped_prepare(self: Any, driver: Any, text: bytes) -> bytes:
         name = prepare(self, driver, text)
         tap.heard(driver, f"PREPARE {name.decode()}")
         return name
 
-    patch.setattr(TypedStatements, "rows", tapped_rows)
+    patch.setattr(TypedStatements, "_send", tapped_send)
     patch.setattr(TypedStatements, "_prepare", tapped_prepare)
 
 
