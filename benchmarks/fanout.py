@@ -69,16 +69,24 @@ def middle(measured: tuple[Measured, ...]) -> Measured:
 
 
 def measure(count: int) -> Measured:
-    from django.db.models import Max
-
-    from benchmarks.project.workflows import fan_out
-    from benchmarks.quick import empty, wait_for, workers
-    from django_durable.models import JournalEntry, Run
+    """With workers of its own, in empty tables."""
+    from benchmarks.quick import empty, workers
 
     empty()
     with workers("--processes", "2"):
-        handle = fan_out.enqueue(count=count)
-        wait_for(lambda: handle.refresh().status == "succeeded")
+        return measure_one(count)
+
+
+def measure_one(count: int) -> Measured:
+    """With the workers that are up."""
+    from django.db.models import Max
+
+    from benchmarks.project.workflows import fan_out
+    from benchmarks.quick import wait_for
+    from django_durable.models import JournalEntry, Run
+
+    handle = fan_out.enqueue(count=count)
+    wait_for(lambda: handle.refresh().status == "succeeded")
     parent = handle.run
     children = Run.objects.filter(parent_id=parent.pk, status="succeeded")
     counted = (children.count(), JournalEntry.objects.filter(run_id=parent.pk).count(), parent.claims)

@@ -1,9 +1,9 @@
 """``python -m benchmarks.suite``: every figure, written to ``benchmarks/results.json``; ratios are printed first.
 
 ``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--rest`` measures what
-is this project's alone, ``--resume`` goes on where a run was stopped and adds to what it has, ``--part 0.02`` tries it
-all with a fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be of two machines, servers
-or states of the code.
+takes longer and is mostly of this project alone, ``--resume`` goes on where a run was stopped and adds to what it has,
+``--part 0.02`` tries it all with a fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be
+of two machines, servers or states of the code.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from .client import Missing
 from .environments import python_of
-from .goals import unmeasured, verdicts
+from .goals import judge, unmeasured
 from .ledger import Incomparable, Ledger
 from .pace import Pace
 from .page import RESULTS, write
@@ -32,13 +32,13 @@ from .systems import FLOOR, OWN, Participant, participants
 
 NAMED = {"S1": "doors", "S2": "drains", "S3": "drains", "S9": "drains"}
 """What a system calls the variants that are measured in a scenario; in all others it is ``variants``."""
-DRAINS = ("sync", "sync-pinned", "async")
+DRAINS = ("sync", "async")
 AGAIN = {
     "S0": {FLOOR: ("django",)},
     "S1": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync",)},
     "S2": {OWN: DRAINS, "dbos": ("sync",), "dramatiq": ("best",)},
     "S3": {OWN: DRAINS, "dbos": ("sync",)},
-    "S4": {FLOOR: ("django",), OWN: ("sync",)},
+    "S4": {FLOOR: ("django",), OWN: ("sync", "async")},
     "S6": {FLOOR: ("django",), OWN: ("sync",), "dbos": ("sync-direct",)},
     "S9": {OWN: ("sync",), "dbos": ("sync",)},
 }
@@ -53,12 +53,12 @@ def main() -> int:
     is_resumed = options.resume and options.results.exists()
     try:
         ledger = Ledger.resume(options.results) if is_resumed else Ledger.new(options.results)
+        ledger.part = "bench-all" if REST.keys() >= set(options.scenarios) else "bench"
         measure_all(ledger, options)
     except Incomparable as error:
         print(error, file=sys.stderr)
         return 2
-    found = verdicts(ledger)
-    ledger.ratios = {verdict.name: asdict(verdict) for verdict in found}
+    found = judge(ledger)
     ledger.save()
     if options.results == RESULTS:
         write(ledger)
@@ -73,11 +73,14 @@ def main() -> int:
 def measure_all(ledger: Ledger, options: argparse.Namespace) -> None:
     """Raises Incomparable."""
     pace = Pace(options.minutes)
-    taking_part = participants(options.systems or ([OWN] if REST.keys() >= set(options.scenarios) else None))
+    taking_part = participants(options.systems or _named_by(options.scenarios))
     pythons = {participant: python_of(participant) for participant in taking_part}
     with stage() as scene:
         ledger.served_by(scene.versions())
         told = {participant: _describe(scene, participant, pythons[participant]) for participant in taking_part}
+        for participant in taking_part:
+            if not participant.is_own:
+                ledger.installed(participant.name, told[participant]["versions"])
         # By turns: what the machine does besides falls on all of them alike.
         planned = [
             (participant, variant, scenario, visit)
@@ -184,20 +187,29 @@ def _scenarios(text: str) -> list[str]:
     return found
 
 
-def _variants(scenario: str, participant: Participant, told: dict[str, list[str]], visit: str = "") -> Sequence[str]:
+def _named_by(scenarios: Sequence[str]) -> list[str] | None:
+    """Who takes part in them: of the rest most are of this project alone. None: all."""
+    if not REST.keys() >= set(scenarios):
+        return None
+    return [OWN, *{peer: None for scenario in scenarios for peer in REST[scenario].peers}]
+
+
+def _variants(scenario: str, participant: Participant, told: dict[str, Any], visit: str = "") -> Sequence[str]:
     """None where it takes no part: to prepare it only to hear so takes seconds each time."""
     if scenario in REST:
-        return REST[scenario].variants if participant.name == OWN else ()
+        rest = REST[scenario]
+        return rest.variants if participant.name == OWN else rest.peers.get(participant.name, ())
     if participant.name == FLOOR and scenario not in OF_FLOOR:
         return ()
     if participant.name != FLOOR and scenario == ONLY_FLOOR:
         return ()
-    found = told[NAMED.get(scenario, "variants")]
+    found: Sequence[str] = told[NAMED.get(scenario, "variants")]
     return [variant for variant in found if variant in AGAIN[scenario][participant.name]] if visit else found
 
 
-def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, list[str]]:
-    """Its ``variants``, and those that some scenarios have in their place (``NAMED``)."""
+def _describe(scene: Stage, participant: Participant, python: Path) -> dict[str, Any]:
+    """Its ``variants``, those that some scenarios have in their place (``NAMED``), and the ``versions`` of what is
+    installed of it."""
     environment = scene.environment("postgres", "")
     told = subprocess.run(
         [python, participant.script, "describe"], env=environment, check=True, stdout=subprocess.PIPE, text=True

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from .ledger import Ledger, Series
+from .scenarios import FROM_RELEASE
 from .systems import FLOOR, OWN
 
 CHARTS = (
@@ -16,7 +17,9 @@ CHARTS = (
 )
 """What is drawn: rates, of which more is better."""
 
-WIDTH, LABELS, FIGURES = 760, 230, 80
+WIDTH, LABELS, FIGURES = 860, 230, 180
+WAITS = 0.8
+"""So much of its rate, or less, is left to who waits for long before the first outcome: it is told."""
 BAR, GAP, TITLE, BETWEEN = 16, 6, 22, 18
 STYLE = """text { font: 13px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 }
 .theirs { fill: #8c959f } .ours { fill: #0969da } .lossy { fill: #d0d7de }
@@ -45,9 +48,16 @@ def _rows(ledger: Ledger, figure: str) -> Iterator[Series]:
     return (series for series in ledger.series.values() if series.figure == figure and series.system != FLOOR)
 
 
+def _told(series: Series) -> str:
+    """Who waits for its next look at the queue, or has much in flight, gets less from the release on."""
+    released = series.cost.get(FROM_RELEASE, series.median)
+    more = f" ({released:,.0f} from the release)" if released < WAITS * series.median else ""
+    return f"{series.median:,.0f}{more}"
+
+
 def _bar(series: Series, y: int, longest: float, pale: frozenset[str]) -> Iterator[str]:
     width = max(1, round((WIDTH - LABELS - FIGURES) * series.median / longest))
     kind = "ours" if series.system == OWN else "lossy" if series.system in pale else "theirs"
     yield f'<text x="0" y="{y + 13}">{escape(f"{series.system} {series.variant}")}</text>'
     yield f'<rect class="{kind}" x="{LABELS}" y="{y}" width="{width}" height="{BAR}" rx="2"/>'
-    yield f'<text x="{LABELS + width + 6}" y="{y + 13}">{series.median:,.0f}</text>'
+    yield f'<text x="{LABELS + width + 6}" y="{y + 13}">{_told(series)}</text>'

@@ -24,17 +24,21 @@ BLOCKS = 5
 
 @contextmanager
 def fan_out(bench: Bench) -> Iterator[Once]:
-    """Milliseconds a child, from the parent's claim to its outcome, in a fan-out of few and in one of many."""
+    """Milliseconds a child, from the parent's claim to its outcome, in a fan-out of few and in one of many, by two
+    worker processes."""
+    with bench.workers(2) as started:
 
-    def once() -> Iterator[Sample]:
-        for figure, full in (("S8_few_child_ms", FEW), ("S8_many_child_ms", MANY)):
-            count = bench.part_of(full)
-            noise = bench.wait_until_quiet()
-            meter = Meter(bench.stage, bench.client.pid)
-            value = bench.client.ask("fan_out", count=count).result
-            yield Sample(figure, value, meter.cost(count), noise, count)
+        def once() -> Iterator[Sample]:
+            for figure, full in (("S8_few_child_ms", FEW), ("S8_many_child_ms", MANY)):
+                count = bench.part_of(full)
+                noise = bench.wait_until_quiet(are_up=True)
+                meter = Meter(bench.stage, bench.client.pid, started)
+                value = bench.client.ask("fan_out", count=count).result
+                cost = meter.cost(count)
+                started.check()
+                yield Sample(figure, value, cost, noise, count)
 
-    yield once
+        yield once
 
 
 @contextmanager
@@ -70,6 +74,6 @@ def worker_loop(bench: Bench) -> Iterator[Once]:
             reached = {"S8_early_turn_ms": instants[: len(early)], "S8_late_turn_ms": instants[len(early) :]}
             for figure, seen in reached.items():
                 seconds = median(ended - begun for begun, ended in pairwise(seen))
-                yield Sample(figure, 1e3 * seconds / block, cost, noise, BLOCKS * block)
+                yield Sample(figure, 1e3 * seconds / block, cost, noise, turns)
 
         yield once

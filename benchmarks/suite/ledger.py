@@ -33,7 +33,7 @@ class Series:
     @property
     def is_cost(self) -> bool:
         """A time or the like: less is better; of all else more."""
-        return self.figure.partition("@")[0].endswith(("_ms", "_us", "_mb", "_transactions"))
+        return self.figure.partition("@")[0].endswith(("_ms", "_us", "_mb", "_queries"))
 
     @property
     def median(self) -> float:
@@ -56,8 +56,12 @@ class Ledger:
     ratios: dict[str, Any] = field(default_factory=dict)
     servers: dict[str, str] = field(default_factory=dict)
     """The versions of PostgreSQL and Redis."""
-    seconds: float = 0.0
-    """What the run took with all its parts, until it was last saved."""
+    peers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By participant: what of it is installed, and in which version."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """What each of its ``parts`` took, until it was last saved."""
+    part: str = ""
+    """Of which of them what is measured now is one."""
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -86,7 +90,7 @@ class Ledger:
         """What an earlier run has written, wherever. Raises FileNotFoundError."""
         read = json.loads(path.read_text())
         series = {name: _series(one) for name, one in read["series"].items()}
-        more = {"servers": read.get("servers", {}), "seconds": read.get("seconds", 0.0)}
+        more = {name: read.get(name, {}) for name in ("servers", "peers", "seconds", "ratios")}
         return cls(path, read["machine"], series, read["done"], **more)
 
     def served_by(self, versions: dict[str, str]) -> None:
@@ -94,6 +98,11 @@ class Ledger:
         if self.servers not in ({}, versions):
             raise Incomparable(f"{self.path} is of {self.servers}, these servers are {versions}")
         self.servers = versions
+
+    def installed(self, participant: str, versions: dict[str, str]) -> None:
+        """Raises Incomparable where other versions were measured before."""
+        if (before := self.peers.setdefault(participant, versions)) != versions:
+            raise Incomparable(f"{self.path} is of {before}, here are {versions}")
 
     def add(self, system: str, variant: str, sample: Sample) -> None:
         one = self.series.setdefault(f"{sample.figure} {system} {variant}", Series(system, variant, sample.figure))
@@ -117,12 +126,15 @@ class Ledger:
 
     def save(self) -> None:
         now = time.monotonic()
-        self.seconds, self._since = self.seconds + now - self._since, now
+        took, self._since = now - self._since, now
+        if self.part:
+            self.seconds[self.part] = round(self.seconds.get(self.part, 0.0) + took, 1)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         written = {
             "machine": self.machine,
             "servers": self.servers,
-            "seconds": round(self.seconds, 1),
+            "peers": self.peers,
+            "seconds": self.seconds,
             "ratios": self.ratios,
             "done": self.done,
             "series": {name: asdict(one) | {"median": one.median, "cost": one.cost} for name, one in self._sorted()},

@@ -1,6 +1,6 @@
 """``docs/performance.md`` and its chart, made from ``results.json``: nothing is written there that was not measured.
 
-``python -m benchmarks.suite.page`` writes both anew without measuring.
+``python -m benchmarks.suite.page`` judges anew what was measured, and writes both anew.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .chart import chart
-from .goals import Verdict, verdicts
+from .goals import Verdict, judge, verdicts
 from .ledger import Ledger, Series
 from .lines import CURVES, Curve, Points, drawn, points
 from .report import PARTIES, TIMED_SINGLY, best_first, number, runs_timed
 from .scenarios import FROM_RELEASE
-from .systems import FLOOR, PARTICIPANTS
+from .systems import FLOOR, OWN, PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -47,7 +47,7 @@ REST_FIGURES = {
     "S7_lag_p99_ms": "S7: the same, 99th percentile, ms",
     "S7_rss_more_mb": "S7: memory of a worker process beyond an idle one's meanwhile, MB",
     "S7_asleep_more_mb": "S7: the same while 100,000 runs sleep and none comes due, MB",
-    "S7_idle_transactions": "S7: transactions of two worker processes while all runs sleep, a second",
+    "S7_idle_queries": "S7: statements of two worker processes while all runs sleep, a second",
     "S8_few_child_ms": "S8: a child of a fan-out of 1,000, two worker processes, ms",
     "S8_many_child_ms": "S8: a child of a fan-out of 10,000, ms",
     "S8_early_turn_us": "S8: the engine's own work in a turn around the 100th of a loop, microseconds",
@@ -63,7 +63,7 @@ REST_FIGURES = {
     "S10_fast_step_ms": "S10: S4 on the fast disk, ms a step",
     "S10_slow_step_ms": "S10: S4 on the slow disk, ms a step",
 }
-"""Of ``make bench-all``: this project alone, so a line each says what there is to say."""
+"""Of ``make bench-all``: mostly this project alone, so a line each says what there is to say."""
 
 
 def write(ledger: Ledger) -> None:
@@ -81,8 +81,14 @@ def _measured(ledger: Ledger) -> Iterator[str]:
         f"{machine['system']}, Python {machine['python']}{''.join(_provenance(ledger))}"
         + (f"; a commit of one row took {commit.median:.2f} ms (median)." if commit else ".")
     )
+    peers = [" ".join(f"{name} {of}" for name, of in one.items()) for one in ledger.peers.values()]
+    if peers:
+        yield f"\nBeside it: {'; '.join(peers)}."
     yield "\n![rates of each system](performance.svg)\n"
-    yield "Pale bars: systems that lose work when a machine or Redis does.\n"
+    yield (
+        "Pale bars: systems that lose work when a machine or Redis does. From the release: had time run from when the"
+        " workers were let go; said where that is less than four fifths of it.\n"
+    )
     yield from _ratios(verdicts(ledger))
     for figure, title in FIGURES.items():
         group = [series for series in ledger.series.values() if series.figure == figure]
@@ -99,23 +105,27 @@ def _provenance(ledger: Ledger) -> Iterator[str]:
     if commit := ledger.machine.get("commit"):
         revision, changed, _ = commit.partition("+")
         yield f", commit {revision[:10]}{' with changes' if changed else ''}"
-    if ledger.seconds:
-        yield f"; the whole of it took {ledger.seconds / 60:.0f} minutes"
+    took = [f"`make {part}` took {seconds / 60:.0f} minutes" for part, seconds in sorted(ledger.seconds.items())]
+    if took:
+        yield f"; {', '.join(took)}"
 
 
 def _rest(ledger: Ledger) -> Iterator[str]:
     found = [
         (title, series)
         for figure, title in REST_FIGURES.items()
-        for series in ledger.series.values()
-        if series.figure == figure
+        for series in best_first(one for one in ledger.series.values() if one.figure == figure)
     ]
     if found:
         yield "\n### Full tables, sleepers, long loops, a slow disk\n"
         yield f"| | | median | min - max | n | {COSTS} |\n|---{'|---' * (4 + COSTS.count('|') + 1)}|"
     for title, series in found:
         times = f"{_span(series)} | {len(series.values)}"
-        yield f"| {title} | {series.variant} | {number(series.median)} | {times} | {_costs(series)} |"
+        yield f"| {title} | {_who(series)} | {number(series.median)} | {times} | {_costs(series)} |"
+
+
+def _who(series: Series) -> str:
+    return series.variant if series.system == OWN else f"{series.system} {series.variant}"
 
 
 def _growth(ledger: Ledger) -> Iterator[str]:
@@ -145,7 +155,7 @@ def _span(series: Series) -> str:
 def _ratios(found: list[Verdict]) -> Iterator[str]:
     yield "| ratio | is | goal | |\n|---|---|---|---|"
     for one in found:
-        goal = f"{one.goal:g}" if one.goal else ""
+        goal = f"{'≤' if one.is_less else '≥'} {one.goal:g}" if one.goal else ""
         yield f"| `{one.name}` | {one.ratio:.2f} | {goal} | {'' if one.is_met else 'missed'} |"
 
 
@@ -181,4 +191,7 @@ def _from_release(series: Series) -> str:
 
 
 if __name__ == "__main__":
-    write(Ledger.load(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS))
+    read = Ledger.load(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
+    judge(read)
+    read.save()
+    write(read)

@@ -46,6 +46,16 @@ def prepared(
         scene.new_database(template, database)
     log = scene.folder / f"{database}.log"
     with client(python, participant.script, environment) as asked:
-        is_floor = participant.name == FLOOR
-        sizes = Sizes().part(part)
-        yield Bench(scene, asked, environment, database, log, sizes, patience, part, is_floor=is_floor, is_late=is_late)
+        yield Bench(
+            scene,
+            asked,
+            environment,
+            database,
+            log,
+            Sizes().part(part),
+            patience,
+            part,
+            is_floor=participant.name == FLOOR,
+            is_own=participant.is_own,
+            is_late=is_late,
+        )

@@ -28,7 +28,8 @@ def best_first(group: Iterable[Series]) -> list[Series]:
 def _ratios(found: list[Verdict]) -> Iterator[str]:
     yield f"{'ratio':32} {'is':>9} {'goal':>9}"
     for verdict in found:
-        goal = f"{verdict.goal:9.2f}" if verdict.goal else " " * 9
+        sign = "<=" if verdict.is_less else ">="
+        goal = f"{sign} {verdict.goal:6.2f}" if verdict.goal else " " * 9
         yield f"{verdict.name:32} {verdict.ratio:9.2f} {goal} {'' if verdict.is_met else 'MISSED'}".rstrip()
 
 

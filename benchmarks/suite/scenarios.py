@@ -7,7 +7,7 @@ that are just up, and the time that it takes to start them, are nobody's subject
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +35,9 @@ measured in one moment of a machine that others use too. Whole processes were se
 LONG_SECONDS = 15.0
 """After so long the last of the repetitions is left out: those who are slow would be half of all the time, and what
 takes seconds is an average of many moments already."""
+LEAST = 3
+"""Repetitions, however slow and late, the first of which does not count: of one figure nobody sees how far it is from
+the next."""
 FIRST = 0.25
 """So much of a scenario is its first repetition, which does not count: what it is to warm is warm by then."""
 FROM_RELEASE = "from_release"
@@ -93,6 +96,8 @@ class Bench:
     part: float = 1.0
     is_floor: bool = False
     """Whether it is what the machine can do at all, and no system."""
+    is_own: bool = True
+    """Whether it is of this project."""
     waited: float = 0.0
     """Seconds so far for a quiet machine."""
     is_late: bool = False
@@ -132,6 +137,12 @@ class Bench:
             self.client.ask("enqueue_many", count=count, steps=steps, batch=BULK)
         except Missing:
             self.client.ask("enqueue", count=count, steps=steps)
+
+    def analyse(self) -> None:
+        """What was filled within a second has no statistics before autovacuum comes for it, in the midst of what is
+        measured or after it: whose plans need them would be measured by chance."""
+        with self.stage.connect(self.database) as connection:
+            connection.execute("ANALYZE")
 
 
 @contextmanager
@@ -292,9 +303,8 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
 
     Raises Missing where the system has no such thing.
     """
-    before = rows_left_dead(bench.stage, bench.database)
+    dead = DeadRows(bench)
     last: list[Sample] = []
-    operations = 0
     full = bench.sizes
     with (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario](bench) as once:
         done, began, waited = 0, time.perf_counter(), bench.waited
@@ -303,13 +313,30 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
             if last:
                 yield last
             last = list(once())
-            operations += max((sample.operations for sample in last), default=0)
+            dead.left_by(last)
             done += 1
-    # Sessions tell of it when they end, or seconds later.
-    left = rows_left_dead(bench.stage, bench.database) - before
-    for sample in last:
-        sample.cost["dead_rows"] = round(left / max(1, operations), 4)
+    dead.tell(last)
     yield last
+
+
+class DeadRows:
+    """Row versions that all repetitions of a scenario have left behind, for each operation."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._before = rows_left_dead(bench.stage, bench.database)
+        self._operations = 0
+
+    def left_by(self, samples: Sequence[Sample]) -> None:
+        """Figures that share their cost are of the same operations."""
+        self._operations += sum({id(one.cost): one.operations for one in samples if one.cost}.values())
+
+    def tell(self, samples: Sequence[Sample]) -> None:
+        """Once no worker is left: sessions tell of it when they end, or seconds later."""
+        left = rows_left_dead(self._bench.stage, self._bench.database) - self._before
+        for one in samples:
+            if one.cost:
+                one.cost["dead_rows"] = round(left / max(1, self._operations), 4)
 
 
 def _goes_on(done: int, repetitions: int, seconds: float, waited: float, *, is_late: bool = False) -> bool:
@@ -319,7 +346,7 @@ def _goes_on(done: int, repetitions: int, seconds: float, waited: float, *, is_l
         return done < repetitions
     if is_late:
         repetitions -= 1
-    if done < repetitions - 1:
+    if done < max(LEAST, repetitions - 1):
         return True
     if done < repetitions:
         return seconds - waited < LONG_SECONDS
@@ -362,6 +389,7 @@ def work_off(
     if not bench.client.is_pushed:
         started.hold()
         fill()
+        bench.analyse()
     noise = bench.wait_until_quiet(are_up=bench.client.is_pushed)
     meter = Meter(bench.stage, bench.client.pid, started)
     released = began = time.perf_counter()

@@ -5,12 +5,13 @@ They are copies of runs that a worker has parked in ``ctx.sleep``: who wakes one
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
-import psycopg
 
 from .meter import Meter
 from .scenarios import TIMEOUT, Bench, Once, Sample
@@ -24,12 +25,14 @@ BEGINS_AFTER = 15.0
 """Seconds, so that they are all there before the first comes due: workers look every five at what is asleep."""
 LOOK_SECONDS = 0.25
 MEGABYTE = 2**20
+SAID = {"log_statement": "all", "log_line_prefix": "%d "}
+"""Each statement is logged behind the name of its database."""
 
 
 @contextmanager
 def sleepers(bench: Bench) -> Iterator[Once]:
-    """Figures of two worker processes: memory that each has beyond that of an idle one, transactions of an idle
-    second, and how late a run is claimed."""
+    """Figures of two worker processes: memory that each has beyond that of an idle one, statements of an idle second,
+    and how late a run is claimed."""
 
     def once() -> Iterator[Sample]:
         # Processes of their own each time: one that has worked keeps the memory, and would seem to need none.
@@ -43,8 +46,8 @@ def _measured(bench: Bench, started: Workers) -> Iterator[Sample]:
     idle = resident(started)
     due = bench.part_of(DUE)
     bench.client.ask("sleep_many", count=bench.part_of(ASLEEP))
+    yield _idle_queries(bench)
     noise = bench.wait_until_quiet()
-    yield Sample("S7_idle_transactions", _transactions_a_second(bench), {}, noise)
     yield Sample("S7_asleep_more_mb", most_more(idle, resident(started)), {}, noise)
     bench.client.ask("wake_later", count=due, each_second=EACH_SECOND, seconds=bench.seconds_of(BEGINS_AFTER))
     meter, more = Meter(bench.stage, bench.client.pid, started), 0.0
@@ -79,28 +82,19 @@ def most_more(idle: dict[int, int], now: dict[int, int]) -> float:
     return max(now[pid] - idle[pid] for pid in idle.keys() & now.keys()) / MEGABYTE
 
 
-def _transactions_a_second(bench: Bench) -> float:
-    """Of the workers, since the client is silent and autovacuum, whose transactions count as well, is off meanwhile.
-    Only ``pg_stat_statements`` counts statements, which not every PostgreSQL has."""
-    with bench.stage.connect() as connection, _without_autovacuum(connection):
-        counts = []
-        for pause in (bench.seconds_of(IDLE_SECONDS), 0.0):
-            row = connection.execute(
-                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [bench.database]
-            ).fetchone()
-            assert row is not None
-            counts.append((int(str(row[0])), time.monotonic()))
-            time.sleep(pause)
-    (before, began), (after, ended) = counts
-    return (after - before) / (ended - began)
+def _idle_queries(bench: Bench) -> Sample:
+    """Of the workers, since the client is silent. PostgreSQL's own counts would come up to ten seconds late."""
+    noise = bench.wait_until_quiet()
+    log, seconds = bench.stage.postgres.log, bench.seconds_of(IDLE_SECONDS)
+    with bench.stage.altered(SAID):
+        before = statements(log, bench.database)
+        time.sleep(seconds)
+        after = statements(log, bench.database)
+    return Sample("S7_idle_queries", (after - before) / seconds, {}, noise)
 
 
-@contextmanager
-def _without_autovacuum(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
-    connection.execute("ALTER SYSTEM SET autovacuum = off")
-    connection.execute("SELECT pg_reload_conf()")
-    try:
-        yield
-    finally:
-        connection.execute("ALTER SYSTEM RESET autovacuum")
-        connection.execute("SELECT pg_reload_conf()")
+def statements(log: Path, database: str) -> int:
+    """How many stand in the server's log as ``SAID`` asks for them: those that a prepared one was executed for too,
+    ``BEGIN`` and ``COMMIT`` as well."""
+    said = re.compile(rf"^{re.escape(database)} LOG:  (statement|execute)\b", re.MULTILINE)
+    return len(said.findall(log.read_text(errors="replace")))

@@ -38,19 +38,12 @@ def fast_and_slow(bench: Bench, *, scenario: Callable[[Bench], AbstractContextMa
 @contextmanager
 def slow_disk(stage: Stage) -> Iterator[None]:
     """Every session of the server waits at its commits from here on. Raises TimeoutError where a probe does not."""
-    try:
-        for name, value in SETTINGS.items():
-            _tell(stage, f"ALTER SYSTEM SET {name} = {value}")
-        _tell(stage, "SELECT pg_reload_conf()")
+    with stage.altered(SETTINGS):
         ends = time.monotonic() + TAKES_EFFECT_WITHIN
         while commit_ms(stage) < SLOW:
             if time.monotonic() > ends:
                 raise TimeoutError(f"a commit takes less than {SLOW} ms")
         yield
-    finally:
-        for name in SETTINGS:
-            _tell(stage, f"ALTER SYSTEM RESET {name}")
-        _tell(stage, "SELECT pg_reload_conf()")
 
 
 def commit_ms(stage: Stage) -> float:
@@ -65,11 +58,6 @@ PROBE = "SELECT pg_logical_emit_message(true, 'bench', 'probe')"
 
 def _commit(stage: Stage, figure: str) -> Sample:
     return Sample(figure, commit_ms(stage), {}, 0.0, PROBES)
-
-
-def _tell(stage: Stage, statement: str) -> None:
-    with stage.connect() as connection:
-        connection.execute(statement.encode())
 
 
 def _seconds(call: Callable[[], object]) -> float:

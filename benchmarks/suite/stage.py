@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
+from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from tests.servers import Folder, PostgresServer, RedisServer
 
@@ -17,6 +18,7 @@ from .systems import FOLDER
 
 POSTGRES_DEFAULTS = {"max_wal_size": "1GB", "checkpoint_timeout": "5min"}
 """Where ``tests.servers`` has others, for tests that crash it: checkpoints come as seldom as a user has them."""
+RELOAD = SQL("SELECT pg_reload_conf()")
 REDIS_SNAPSHOTS = "3600 1 300 100 60 10000"
 """``save`` as Redis has it by default; ``tests.servers`` turns it off. It is what Celery and dramatiq have on disk."""
 
@@ -45,6 +47,24 @@ class Stage:
         with self.connect() as connection:
             found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [name])
             return found.fetchone() is not None
+
+    @contextmanager
+    def altered(self, settings: dict[str, str]) -> Iterator[None]:
+        """Settings that PostgreSQL takes up while it runs: each session has them from its next statement on."""
+        try:
+            for name, value in settings.items():
+                self._tell(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(value)))
+            self._tell(RELOAD)
+            yield
+        finally:
+            for name in settings:
+                self._tell(SQL("ALTER SYSTEM RESET {}").format(Identifier(name)))
+            self._tell(RELOAD)
+
+    def _tell(self, statement: Composable) -> None:
+        # No connection is kept for it: what is measured meanwhile counts them.
+        with self.connect() as connection:
+            connection.execute(statement)
 
     def versions(self) -> dict[str, str]:
         """Of the servers, by their own word."""

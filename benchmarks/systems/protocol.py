@@ -18,6 +18,8 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, ClassVar
 
 
@@ -41,6 +43,12 @@ class System(ABC):
     ``variants``."""
     is_pushed: ClassVar[bool] = False
     """True where runs begin as soon as they are started and cannot be queued up before a worker is there."""
+
+    def versions(self) -> dict[str, str]:
+        """What is installed of what ``requirements.txt`` names, and whatever else figures depend on."""
+        requirements = Path(sys.argv[0]).with_name("requirements.txt")
+        lines = requirements.read_text().split() if requirements.exists() else []
+        return {name: version(name) for name in (line.partition("==")[0].partition("[")[0] for line in lines)}
 
     @property
     def variant(self) -> str:
@@ -96,7 +104,8 @@ def serve(system: System) -> None:
     """``system.py describe``, ``prepare`` or ``client``; other first arguments are the system's own (``worker``)."""
     if sys.argv[1] == "describe":
         told = {"variants": system.variants, "doors": system.doors, "drains": system.drains}
-        print(json.dumps({name: named or system.variants for name, named in told.items()}))
+        named = {name: named or system.variants for name, named in told.items()}
+        print(json.dumps({**named, "versions": system.versions()}))
         return
     if sys.argv[1] == "prepare":
         system.prepare()

@@ -19,7 +19,7 @@ import pytest
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import machine, pace, page, quiet, scenarios
 from benchmarks.suite.chart import chart
-from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, unmeasured, verdicts
+from benchmarks.suite.goals import BOUNDS, GOALS, IN_COMMITS, judge, unmeasured, verdicts
 from benchmarks.suite.ledger import Incomparable, Ledger
 from benchmarks.suite.machine import commit, without_git
 from benchmarks.suite.pace import Pace
@@ -56,13 +56,60 @@ def test_a_ratio_is_ours_over_the_best_of_theirs(tmp_path: Path) -> None:
     assert ratios(made) == {"S2_drain_vs_dbos": (7.921, False), "S2_async_vs_dbos": (49.505, True)}
 
 
-def test_threads_have_the_better_of_two_settings_where_many_runs_are_worked_off(tmp_path: Path) -> None:
+def test_goals_are_held_against_the_default_and_what_is_tuned_is_shown(tmp_path: Path) -> None:
     figures: dict[str, list[float]] = {}
     for figure in ("S2_drain", "S3_steps", "S9_mixed"):
         figures |= {f"{figure}__dbos__sync": [100.0], f"{figure}__django_durable__sync": [300.0]}
-        figures[f"{figure}__django_durable__sync-pinned"] = [1500.0]
-    found = {name: ratio for name, (ratio, _) in ratios(ledger(tmp_path / "results.json", **figures)).items()}
-    assert found == {"S2_drain_vs_dbos": 15.0, "S3_sync_vs_dbos": 15.0, "S9_mixed_vs_dbos": 3.0}
+        figures |= {f"{figure}__django_durable__sync-{more}": [1500.0] for more in ("pinned", "threads")}
+    assert ratios(ledger(tmp_path / "results.json", **figures)) == {
+        "S2_drain_vs_dbos": (3.0, False),
+        "S2_pinned_vs_dbos": (15.0, True),
+        "S3_sync_vs_dbos": (3.0, False),
+        "S3_pinned_vs_dbos": (15.0, True),
+        "S9_mixed_vs_dbos": (3.0, True),
+    }
+
+
+PROMISED = {
+    "S1_enqueue_vs_dbos": 2, "S1_enqueue_vs_create": 0.9, "S1_bulk_vs_dbos": 8, "S1_bulk_vs_bulk_create": 0.7,
+    "S2_drain_vs_dbos": 8, "S2_drain_vs_absurd": 4, "S2_drain_vs_celery": 1.5,
+    "S2_async_vs_dbos": 15, "S2_async_vs_dramatiq": 1,
+    "S3_sync_vs_dbos": 15, "S3_sync_vs_absurd": 5, "S3_sync_vs_restate": 2, "S3_async_vs_dbos": 35,
+    "S4_step_vs_commit": 1, "S4_async_vs_commit": 1,
+    "S6_latency_vs_commits": 1, "S6_latency_vs_dbos": 1, "S6_latency_vs_restate": 1, "S6_p99_vs_p50": 3,
+    "S6_latency_p50_ms sync-database": 1_000,
+    "S9_mixed_vs_dbos": 3,
+}  # fmt: skip
+"""What this project has set out for: these are not to become less because a machine has a bad day."""
+
+
+def test_no_goal_is_less_than_what_was_promised() -> None:
+    goals = {goal.name: goal.factor for goal in GOALS if goal.factor}
+    in_commits = dict.fromkeys(IN_COMMITS, 1)
+    bounds = {f"{figure} {variant}": most for figure, (_, variant), most in BOUNDS}
+    assert goals | in_commits | bounds == PROMISED
+    assert {name: parts[-2:] for name, parts in IN_COMMITS.items()} == {
+        "S4_step_vs_commit": (1.3, 0.15),
+        "S4_async_vs_commit": (1.3, 0.15),
+        "S6_latency_vs_commits": (4, 2.0),
+    }
+
+
+def test_the_committed_page_and_ratios_are_those_of_the_committed_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Ledger.load(page.RESULTS)
+    before = json.loads(json.dumps(kept.ratios))
+    judge(kept)
+    assert json.loads(json.dumps(kept.ratios)) == before
+    pages = {path: path.read_text() for path in (page.PAGE, page.CHART, *page.PAGE.parent.glob("performance-*.svg"))}
+    monkeypatch.setattr(page, "PAGE", tmp_path / page.PAGE.name)
+    monkeypatch.setattr(page, "CHART", tmp_path / page.CHART.name)
+    page.PAGE.write_text(pages[ROOT / "docs" / "performance.md"])
+    page.write(kept)
+    assert {path.name: path.read_text() for path in tmp_path.glob("performance*")} == {
+        path.name: text for path, text in pages.items()
+    }
 
 
 def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
@@ -73,6 +120,7 @@ def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
         S6_latency_p50_ms__dbos__sync=[30.0],
         S6_latency_p50_ms__dbos__direct=[4.0],
         S4_step_ms__django_durable__sync=[0.54],
+        S4_step_ms__django_durable__async=[0.567],
         S4_commit_ms__limits__django=[0.3],
         S6_commit_ms__limits__django=[0.25],
     )
@@ -80,6 +128,7 @@ def test_of_times_the_least_counts_and_less_is_better(tmp_path: Path) -> None:
         "S6_latency_vs_dbos": (0.75, True),
         "S6_p99_vs_p50": (3.1, False),
         "S4_step_vs_commit": (1.0, True),
+        "S4_async_vs_commit": (1.05, False),
         "S6_latency_vs_commits": (1.0, True),
     }
 
@@ -194,15 +243,26 @@ def test_who_goes_on_with_what_does_not_fit_is_told_so_in_a_line(
 
 def test_what_a_run_took_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     made = ledger(tmp_path / "results.json")
-    made._since -= 50
+    # Until it is known of which part it is.
+    made._since -= 1000
     made.save()
-    made._since -= 50
+    for part, seconds, after in (("bench", 50, 50), ("bench", 50, 100), ("bench-all", 200, 200)):
+        read = Ledger.load(made.path)
+        read.part = part
+        read._since -= seconds
+        read.save()
+        assert Ledger.load(made.path).seconds[part] == pytest.approx(after, abs=20)
+    assert read.seconds.keys() == {"bench", "bench-all"}
+
+
+def test_figures_of_another_version_of_a_peer_are_no_part_of_a_run(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.installed("dbos", {"dbos": "3.4.0"})
     made.save()
-    first = Ledger.load(made.path)
-    assert first.seconds == pytest.approx(100, abs=20)
-    first._since -= 200
-    first.save()
-    assert Ledger.load(made.path).seconds == pytest.approx(300, abs=40)
+    read = Ledger.load(made.path)
+    read.installed("dbos", {"dbos": "3.4.0"})
+    with pytest.raises(Incomparable, match=r"3\.4\.1"):
+        read.installed("dbos", {"dbos": "3.4.1"})
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -309,8 +369,8 @@ def test_the_report_says_what_was_missed(tmp_path: Path) -> None:
     )
     lines = report(made).splitlines()
     assert [line.split() for line in lines[1:3]] == [
-        ["S2_drain_vs_dbos", "2.00", "8.00", "MISSED"],
-        ["S2_drain_vs_celery", "2.00", "1.50"],
+        ["S2_drain_vs_dbos", "2.00", ">=", "8.00", "MISSED"],
+        ["S2_drain_vs_celery", "2.00", ">=", "1.50"],
     ]
     assert "django_durable sync" in lines[5]
     assert lines[5].split()[2:7] == ["200", "100", "-", "300", "3"]
@@ -330,6 +390,13 @@ def test_the_chart_has_a_bar_for_each_series_as_long_as_its_rate(tmp_path: Path)
     assert [int(bar.get("width", 0)) for bar in bars] == [longest, round(longest / 2), round(longest / 4)]
 
 
+def test_a_bar_says_where_much_came_before_the_first_outcome(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    for variant, released in (("sync", 320.0), ("sync-database", 319.0)):
+        made.add("django_durable", variant, Sample("S2_drain", 400.0, {"from_release": released}, 0.0))
+    assert [text for text in chart(made, []).split(">") if "release" in text] == ["400 (319 from the release)</text"]
+
+
 def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PAGE", written := tmp_path / "performance.md")
     monkeypatch.setattr(page, "CHART", drawn := tmp_path / "performance.svg")
@@ -343,7 +410,7 @@ def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, mo
     lines = written.read_text().splitlines()
     assert lines[:3] == ["# By hand", "", page.PLACE]
     assert "of an earlier run" not in lines
-    assert "| `S2_drain_vs_dbos` | 4.00 | 8 | missed |" in lines
+    assert "| `S2_drain_vs_dbos` | 4.00 | ≥ 8 | missed |" in lines
     rows = [line for line in lines if line.startswith(("| django_durable", "| dbos"))]
     assert rows[0] == "| django_durable sync | 400 | 400 - 400 | 1 | 200 | 0 / 1,234 / 25 | 2.00 |  |  |"
     heads = [line.split(" | ") for line in lines if line.startswith("| | ")]
@@ -362,15 +429,18 @@ def test_the_page_says_what_it_was_measured_with(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(page, "CHART", tmp_path / "performance.svg")
     written.write_text(page.PLACE)
     made = ledger(tmp_path / "results.json")
-    made.machine["commit"], made.seconds = "0123456789abcdef+fedcba98", 26 * 60.0
+    made.machine["commit"], made.seconds = "0123456789abcdef+fedcba98", {"bench-all": 30 * 60.0, "bench": 24 * 60.0}
     made.served_by({"postgres": "18.1", "redis": "6.2.14"})
+    made.installed("dbos", {"dbos": "3.4.0", "psycopg": "3.3.9"})
+    made.installed("restate", {"restate-server": "1.7.12"})
     page.write(made)
     said = f"Python {made.machine['python']}, PostgreSQL 18.1, Redis 6.2.14, commit 0123456789 with changes"
-    assert f"{said}; the whole of it took 26 minutes." in written.read_text()
+    assert f"{said}; `make bench` took 24 minutes, `make bench-all` took 30 minutes." in written.read_text()
+    assert "\nBeside it: dbos 3.4.0 psycopg 3.3.9; restate-server 1.7.12.\n" in written.read_text()
     # As of results of before, and of a folder without git.
-    made.machine["commit"], made.seconds, made.servers = None, 0.0, {}
+    made.machine["commit"], made.seconds, made.servers, made.peers = None, {}, {}, {}
     page.write(made)
-    assert f"Python {made.machine['python']}.\n" in written.read_text()
+    assert f"Python {made.machine['python']}.\n" in written.read_text() and "Beside it" not in written.read_text()
 
 
 def test_a_part_of_the_sizes_is_never_none() -> None:
@@ -401,7 +471,7 @@ def test_it_measures_real_processes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     written = json.loads(results.read_text())
     assert written["done"] == ["S3 django_durable sync"]
-    assert set(written["servers"]) == {"postgres", "redis"} and written["seconds"] > 0
+    assert set(written["servers"]) == {"postgres", "redis"} and written["seconds"]["bench"] > 0
     assert list(written["series"]) == ["S3_steps django_durable sync"]
     series = written["series"]["S3_steps django_durable sync"]
     assert len(series["values"]) == 1 and series["median"] > 0
@@ -439,7 +509,7 @@ def test_lone_runs_find_a_worker_as_long_as_they_are_measured(tmp_path: Path) ->
         *((1, 0.1, 0.0, False, 1), (2, 60.0, 0.0, False, 2), (4, 0.1, 0.0, False, 10), (4, 0.5, 0.0, False, 8)),
         *((4, 1.25, 0.0, False, 4), (4, 4.9, 0.0, False, 4), (4, 5.0, 0.0, False, 3), (4, 60.0, 0.0, False, 3)),
         *((4, 4.9, 20.0, False, 4), (4, 0.1, 20.0, False, 4)),
-        *((4, 0.1, 0.0, True, 3), (4, 7.4, 20.0, True, 3), (4, 7.5, 0.0, True, 2), (2, 60.0, 0.0, True, 2)),
+        *((4, 0.1, 0.0, True, 3), (4, 7.4, 20.0, True, 3), (4, 60.0, 0.0, True, 3), (2, 60.0, 0.0, True, 2)),
     ],
 )
 def test_what_is_soon_over_is_measured_more_often_and_what_takes_long_less(
@@ -499,7 +569,7 @@ def test_who_is_measured_while_the_whole_is_late_is_told_so(
     monkeypatch.setattr(suite, "stage", stage)
     monkeypatch.setattr(suite, "measure", lambda *_, is_late: heard.append(is_late))
     monkeypatch.setattr(suite, "python_of", lambda _: Path(sys.executable))
-    monkeypatch.setattr(suite, "_describe", lambda *_: {"drains": ["sync", "async"], "variants": []})
+    monkeypatch.setattr(suite, "_describe", lambda *_: {"drains": ["sync", "async"], "variants": [], "versions": {}})
     minutes = "0" if is_late else "1000"
     monkeypatch.setattr(sys, "argv", ["suite", "--systems", "dbos", "--scenarios", "S2", "--minutes", minutes])
     suite.measure_all(ledger(tmp_path / "results.json"), suite.read_options())
@@ -530,7 +600,7 @@ def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
     told = {"variants": ["sync"], "doors": ["sync"], "drains": ["sync"]}
     parts = {
         scenario: [one.name for one in PARTICIPANTS if suite._variants(scenario, one, told)]
-        for scenario in ("S0", "S1", "S2", "S4", "S5-S1")
+        for scenario in ("S0", "S1", "S2", "S4", "S5-S1", "S10-S3")
     }
     others = [one.name for one in PARTICIPANTS if one.name != "limits"]
     assert parts == {
@@ -539,6 +609,7 @@ def test_nobody_is_prepared_for_a_scenario_that_it_has_no_part_in() -> None:
         "S2": others,
         "S4": ["limits", *others],
         "S5-S1": ["django_durable"],
+        "S10-S3": ["django_durable", "dbos", "absurd"],
     }
 
 
@@ -553,7 +624,7 @@ def test_again_are_the_variants_that_goals_are_held_against() -> None:
     def again(scenario: str, name: str) -> list[str]:
         return list(suite._variants(scenario, known[name], told, " again"))
 
-    for goal in GOALS:
+    for goal in (goal for goal in GOALS if goal.factor):
         scenario, (system, *variants) = goal.figure[:2], goal.ours
         assert set(variants) <= set(again(scenario, system)), goal.name
     assert again("S1", "django_durable") == again("S6", "django_durable") == ["sync"]

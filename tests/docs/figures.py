@@ -12,7 +12,7 @@ SMALL = (
     *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
 WORDS = {**{word: number for number, word in enumerate(SMALL, 1)}, "half": 0.5, "a third": 1 / 3, "a fifth": 0.2}
-NUMBER = rf"(\d[\d,]*|{'|'.join(WORDS)})"
+NUMBER = rf"(\d[\d,]*(?:\.\d+)?|{'|'.join(WORDS)})"
 
 
 class Figure(NamedTuple):
@@ -48,8 +48,11 @@ def said(page: str, words: str, text: str | None = None) -> list[tuple[str, tupl
 
 
 def _number(word: str) -> float:
-    return WORDS[word.lower()] if word.lower() in WORDS else int(word.replace(",", ""))
+    if word.lower() in WORDS:
+        return WORDS[word.lower()]
+    plain = word.replace(",", "")
+    return float(plain) if "." in plain else int(plain)
 
 
 def _shown(numbers: tuple[float, ...]) -> str:
-    return " and ".join(f"{number:,}" for number in numbers)
+    return " and ".join(f"{number:,.15g}" for number in numbers)

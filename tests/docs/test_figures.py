@@ -82,21 +82,33 @@ FIGURES = [
 ]
 
 MEASURED = Ledger.load(RESULTS)
+BENCHMARK = "benchmarks/results.json"
+
+
+def middle(figure: str, variant: str, digits: int, system: str = "django_durable") -> float:
+    """The median of all repetitions."""
+    return round(MEASURED.series[f"{figure} {system} {variant}"].median, digits)
 
 
 def measured(figure: str, *variants: str) -> tuple[float, ...]:
     """The medians of this project, in hundreds."""
-    return tuple(round(MEASURED.series[f"{figure} django_durable {variant}"].median, -2) for variant in variants)
+    return tuple(middle(figure, variant, -2) for variant in variants)
 
 
-BENCHMARK = "benchmarks/results.json"
+COMMIT = middle("commit_ms", "django", 2, "limits")
+LATENCY = tuple(middle("S6_latency_p50_ms", variant, 1) for variant in ("sync", "async"))
+DRAMATIQ = middle("S1_enqueue", "best", 0, "dramatiq") / middle("S1_enqueue", "sync", 0)
 FIGURES += [
+    Figure(README, "where a commit of one row takes # ms", (COMMIT,), BENCHMARK),
     Figure(README, "32 at a time (the default) | # a second", measured("S3_steps", "sync"), BENCHMARK),
     Figure(README, "(`--concurrency 128`) | # a second", measured("S3_steps", "sync-threads"), BENCHMARK),
     Figure(README, "(`--concurrency 200`) | # a second", measured("S3_steps", "async"), BENCHMARK),
     Figure(README, "(`--cpu-affinity`) | # a second", measured("S3_steps", "sync-pinned"), BENCHMARK),
     Figure(README, "(the default: #) | # runs a second", measured("S2_drain", "sync", "sync-pinned"), BENCHMARK),
+    Figure(README, "all 200 at a time in each | # runs a second", measured("S2_drain", "async"), BENCHMARK),
     Figure(README, "one by one, from one process | # a second", measured("S1_enqueue", "sync"), BENCHMARK),
+    Figure(README, "on an idle system, median | # ms, `async def` # |", LATENCY, BENCHMARK),
+    Figure(README, "dramatiq takes # times as many jobs a second", (round(DRAMATIQ, 1),), BENCHMARK),
     Figure(SCALING, "(draining # runs a second,", measured("S2_drain", "sync"), BENCHMARK),
 ]
 
@@ -121,6 +133,11 @@ def test_what_enumeration_makes_and_what_it_leaves_out_are_all_there_is() -> Non
     ]
     told = [problem for figure in sums for problem in wrong(figure)]
     assert not told, "\n".join(told)
+
+
+def test_the_readme_says_when_its_figures_were_measured() -> None:
+    words = f"By `make bench` on {MEASURED.machine['begun'][:10]}, "
+    assert words in (ROOT / README).read_text(), f"{README} says nowhere {words!r}, by {BENCHMARK}"
 
 
 # --- what is wrong is told -------------------------------------------------------------------

@@ -145,10 +145,10 @@ class More:
         return list(resume("bench.parked", UUID(run_id), times))
 
     def fan_out(self, count: int) -> float:
-        """Milliseconds of each of so many children, with two worker processes."""
-        from benchmarks.fanout import measure
+        """Milliseconds of each of so many children."""
+        from benchmarks.fanout import measure_one
 
-        return measure(count).child_ms
+        return measure_one(count).child_ms
 
     def loop(self, turns: int) -> tuple[float, float]:
         """Seconds of an early turn of a loop of so many, and of a late one."""

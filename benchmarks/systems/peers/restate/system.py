@@ -20,7 +20,8 @@ from typing import Any
 import restate
 from protocol import System, Unsupported, serve
 
-SERVER = "@restatedev/restate-server@1.7.12"
+VERSION = "1.7.12"
+SERVER = f"@restatedev/restate-server@{VERSION}"
 # In the virtual environment, which is kept from run to run, as the server's 200 MB should be.
 NPM_FOLDER = Path(sys.prefix) / SERVER.rpartition("/")[2]
 SETTINGS = {
@@ -68,6 +69,9 @@ app = restate.app(services=[service])
 class RestateSystem(System):
     variants = ("async",)
     is_pushed = True
+
+    def versions(self) -> dict[str, str]:
+        return {**super().versions(), "restate-server": VERSION}
 
     def prepare(self) -> None:
         if not list(NPM_FOLDER.glob("**/bin/restate-server")):
