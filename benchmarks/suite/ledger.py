@@ -91,6 +91,9 @@ class Ledger:
         read = json.loads(path.read_text())
         series = {name: _series(one) for name, one in read["series"].items()}
         more = {name: read.get(name, {}) for name in ("servers", "peers", "seconds", "ratios")}
+        if not isinstance(more["seconds"], dict):
+            # Older results have the sum of all parts.
+            more["seconds"] = {}
         return cls(path, read["machine"], series, read["done"], **more)
 
     def served_by(self, versions: dict[str, str]) -> None:

@@ -33,7 +33,7 @@ BOTH_KINDS, BOTH_QUEUES = ("sync", "async"), ("sync", "sync-database")
 ALL_BUT_ASYNC_DATABASE = (*BOTH_KINDS, "sync-database")
 SLOWLY = (*BOTH_KINDS, "sync-threads", "sync-database", "async-database")
 """Who waits for a commit lends its core to others: more of them at a time are what a slow disk is answered with."""
-ENGINES = {"dbos": ("sync",), "absurd": ("sync",)}
+ENGINES = {"dbos": ("sync", "async"), "absurd": ("sync",)}
 """Those that commit to the same PostgreSQL what they have done."""
 
 REST: dict[str, Rest] = {

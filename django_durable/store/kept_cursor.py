@@ -71,6 +71,9 @@ class KeptCursor:
         ``TypedStatements.rows_at_once``."""
         if not self.is_connected or self._typed is None or self._wrapper.execute_wrappers or not self.may_be_used:
             return None
+        if _is_much(parameters.values()):
+            # To write that takes long, and to send it more than one go.
+            return None
         try:
             with self._wrapper.wrap_database_errors, self._driver.lock:
                 found: list[tuple[Any, ...]] | None = self._typed.rows_at_once(self._driver, sql, parameters)

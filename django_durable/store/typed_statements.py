@@ -96,9 +96,11 @@ class TypedStatements:
     def rows_at_once(self, driver: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row] | None:
         """As ``rows``, for who must not sleep. None where there is no answer yet: ``rows`` asks again, or goes on to
         wait for it where it was asked."""
+        if not self.is_one_exchange(sql):
+            return None
         text, order = _numbered(sql)
         values = _written([parameters[name] for name in order])
-        if self._polling is None or values is None or not self.is_one_exchange(sql):
+        if self._polling is None or values is None:
             return None
         self._send(driver, sql, text, values, self._name_of(driver, sql, text) if self._prepares else None)
         try:

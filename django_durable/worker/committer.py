@@ -3,7 +3,8 @@
 A thread that finds nobody committing leads the commit itself, so that a lone run does not pay for company; what
 gathers meanwhile goes into the next batch, led by the first thread that waits in it. Where nobody waits who could lead
 the committer's own thread does: for event loops, for the outcomes of threads that have gone on to other runs, and for
-writes whose row was held when the last leader had nothing else to do.
+writes whose row was held when the last leader had nothing else to do. But a step of a coroutine whose run is alone is
+committed by its event loop itself, as long as that takes no moment's sleep: to wake two threads took as long.
 
 That a run is in flight does not say that it is about to commit, so nobody lingers for that: a linger of 1 ms made
 coroutines a quarter slower, and the steps of one run beside another that was inside of a long step took twice as long.
@@ -68,6 +69,8 @@ class Committer:
         self._beside = BatchWriter(self._relief.db, after, in_doubt)
         self._cohort = Cohort(self._mutex)
         self._is_led = False
+        self._has_led_at_once = False
+        """Whether an event loop has, in its present turn."""
         self._begun: list[Submission] | None = None
         """What an event loop has taken, and maybe sent, and could not wait for: the committer's own thread leads on."""
         self._calls = threading.Semaphore(0)
@@ -92,8 +95,12 @@ class Committer:
     def awrite(self, lease: Lease, write: Write) -> Awaitable[Receipt]:
         """The same for coroutines, answered on their own loop. Of a run that is alone the loop itself commits a step,
         where the answer comes before anybody else could have been woken for it."""
-        own = Submission(lease, write, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        own = Submission(lease, write, loop)
         if self._is_alone(own):
+            # Once for each turn of the loop: branches of a run that is alone would keep it from all else, one by one.
+            self._has_led_at_once = True
+            loop.call_soon(self._turn_over)
             if self._lead_at_once(own):
                 return Turn(own.answer())
         else:
@@ -159,15 +166,19 @@ class Committer:
 
     def _is_alone(self, own: Submission) -> bool:
         """Whether nobody else has anything to do with a commit now, and the last one was of the same run: then the
-        caller leads."""
+        caller leads, and the write is under way."""
         with self._mutex:
-            others = self._is_led or self._waiting or self._held or self._relief.is_under_way
-            if others or not self._writer.expects(own):
+            others = self._is_led or self._waiting or self._held or self._under_way or self._relief.is_under_way
+            if others or self._has_led_at_once or not self._writer.expects(own):
                 return False
             self._cohort.returned()
-            self._waiting.append(own)
             self._is_led = True
+            self._under_way.add(own.lease.run_id.int)
+            self._relief.leader_begins()
             return True
+
+    def _turn_over(self) -> None:
+        self._has_led_at_once = False
 
     def _are_enough(self) -> bool:
         """Whether those who wait are to be led now (mutex held): beside a relief, which goes on with a few of them when
@@ -223,7 +234,7 @@ class Committer:
     def _lead_at_once(self, own: Submission) -> bool:
         """Commit the own write, which is all there is, without a moment's sleep. False: the committer's own thread goes
         on with it, and leads."""
-        batch = self._take()
+        batch = [own]
         try:
             self._writer.try_at_once(own)
         finally:

@@ -61,7 +61,7 @@ def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -
     assert found(made) == {
         "S5_bulk_with_history": (0.89, False),
         "S5_drain_with_history": (0.9, True),
-        "S10_steps_sync": (0.599, False),
+        "S10_steps_threads": (0.599, False),
         # Shown, and nothing promised.
         "S10_steps_default": (0.599, True),
         "S10_steps_sync_vs_dbos": (5.99, True),

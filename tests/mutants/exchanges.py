@@ -62,12 +62,12 @@ AT_ONCE_ANSWERS = [
         backend=POSTGRES,
     ),
     Mutant(
-        "cursor-takes-the-answer-that-is-out",
-        "store/kept_cursor.py",
-        "            self.hear_out()",
-        "            pass",
-        "A statement by a cursor fails, since the answer to another one is still out.",
-        (f"{AT_ONCE}test_an_answer_that_is_out_is_nobody_elses",),
+        "branches-keep-the-loop",
+        "worker/committer.py",
+        "if others or self._has_led_at_once or",
+        "if others or",
+        "An event loop commits the steps of all branches of a run before it does anything else.",
+        (f"{LOOP_LEADS}test_of_branches_the_loop_commits_one_in_each_of_its_turns",),
         backend=POSTGRES,
     ),
     Mutant(

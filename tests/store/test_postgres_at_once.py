@@ -167,6 +167,9 @@ def test_nothing_is_said_where_more_than_an_answer_would_be_waited_for(
     asks["the connection is to be looked at"] = db.rows_at_once(ECHO, n=7) is not None
     db.connection.health_check_enabled = False
     asks["it holds something else"] = db.rows_at_once(ECHO, n=b"7") is not None
+    for _ in range(2):
+        db.rows(Typed("SELECT length(%(n)s::text)"), n="short")
+    asks["it holds much"] = db.rows_at_once(Typed("SELECT length(%(n)s::text)"), n="x" * 20_000) is not None
     with others_statement(db):
         asks["another thread uses the connection"] = db.rows_at_once(ECHO, n=7) is not None
     assert db.rows_at_once(ECHO, n=7) == [(7,)]

@@ -15,9 +15,10 @@ from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.models import Run
 from django_durable.store import busy_polling
+from django_durable.store.database import PrivateDatabase
 from django_durable.store.typed_statements import TypedStatements
 from django_durable.worker.committer import Committer
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, wait_until
 from tests.store.rows import REFUSED_SEQ, Refused
 from tests.worker.committing import lining_up
 from tests.worker.committing.lining_up import awrite, paths
@@ -109,13 +110,103 @@ def test_others_of_the_loop_have_their_turn_after_each(committer: Committer, alo
     assert turns == ["other", "step"] * 5
 
 
+def test_of_branches_the_loop_commits_one_in_each_of_its_turns(
+    committer: Committer, alone: Lease, leaders: list[str]
+) -> None:
+    """Else it would do nothing else until all of them are through."""
+    at_the_timer: list[int] = []
+
+    async def all_of_them() -> None:
+        asyncio.get_running_loop().call_later(0, lambda: at_the_timer.append(len(leaders)))
+        await asyncio.gather(*(committer.awrite(alone, a_step(f"{branch}")) for branch in range(20)))
+
+    asyncio.run(all_of_them())
+    assert leaders[0] == HERE
+    assert set(leaders[1:]) == {OWN}
+    assert at_the_timer[0] < 20
+
+
+def test_who_comes_while_the_loop_commits_is_led_after_it(
+    committer: Committer, alone: Lease, lease: Callable[[], Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not taken for one whose row is held."""
+    other, told = lease(), threading.Event()
+    try_at_once = committer._writer.try_at_once
+
+    def joined(one: Any) -> bool:
+        thread = threading.Thread(target=lambda: (committer.write(other, a_step("beside")), told.set()))
+        thread.start()
+        wait_until(lambda: committer._waiting, message="somebody who waits")
+        is_done = try_at_once(one)
+        assert not committer._held
+        return is_done
+
+    monkeypatch.setattr(committer._writer, "try_at_once", joined)
+    assert awrite(committer, alone, a_step("first")).is_held
+    assert told.wait(PATIENCE)
+    assert not committer._held
+    assert paths(other) == ["beside"]
+
+
+def test_who_is_cancelled_meanwhile_hears_of_it_when_the_step_is_made(committer: Committer, alone: Lease) -> None:
+    async def steps() -> None:
+        await committer.awrite(alone, a_step("made"))
+        await committer.awrite(alone, a_step("never begun"))
+
+    async def cancel() -> None:
+        task = asyncio.ensure_future(steps())
+        # Its first step is made in its first turn, and told of in the second.
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert "made" in paths(alone) and "never begun" not in paths(alone)
+
+
+def test_a_session_that_ends_meanwhile_costs_no_step(
+    committer: Committer,
+    alone: Lease,
+    asked: list[str],
+    journal_is_locked: Callable[[], None],
+    db: PrivateDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its answer is out, and does not come."""
+    monkeypatch.setattr(busy_polling, "LONGEST", 0.001)
+    mine = db.connection.connection.info.backend_pid
+
+    async def go_on() -> None:
+        writing = asyncio.ensure_future(committer.awrite(alone, a_step("held up")))
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(end, mine)
+        await asyncio.to_thread(journal_is_locked)
+        assert (await asyncio.wait_for(writing, PATIENCE)).is_held
+
+    asyncio.run(go_on())
+    assert asked[0] == HERE and set(asked[1:]) == {OWN}
+    assert paths(alone).count("held up") == 1
+
+
+def end(pid: int) -> None:
+    """Another connection than the test's own."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    connection.close()
+
+
 @pytest.fixture
 def journal_is_locked(alone: Lease) -> Iterator[Callable[[], None]]:
     """No entry is written before it is called."""
     with connection.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("LOCK TABLE django_durable_journalentry IN SHARE MODE")
-        yield lambda: cursor.execute("COMMIT")
+        try:
+            yield lambda: cursor.execute("COMMIT")
+        finally:
+            # Without effect after that.
+            cursor.execute("ROLLBACK")
 
 
 def test_what_takes_long_is_waited_for_elsewhere_while_the_loop_goes_on(
