@@ -26,6 +26,7 @@ AWAKE = 60.0
 def db(request: pytest.FixtureRequest, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateDatabase]:
     """Connected; it has sent both statements often enough for the server to know them."""
     monkeypatch.setattr(busy_polling, "LONGEST", AWAKE)
+    monkeypatch.setattr(busy_polling, "AT_ONCE", AWAKE)
     monkeypatch.setattr(busy_polling, "DISTURBED", AWAKE)
     with connection.cursor() as cursor:
         cursor.execute("CREATE SEQUENCE asked")
@@ -66,7 +67,7 @@ def test_who_may_wait_brings_the_answer_that_is_out(db: PrivateDatabase, monkeyp
 
 def test_while_one_is_out_nothing_else_is_asked_at_once(db: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_in_vain(db, monkeypatch)
-    db.polling._is_quick = True
+    db.polling._late = 0
     assert db.rows_at_once(ECHO, n=7) is None
     assert db.rows_at_once(NEXT, n=0) is None
     assert db.rows(NEXT, n=0) == [(3,)]
@@ -103,7 +104,7 @@ def test_nor_of_whoever_hears_each_statement(db: PrivateDatabase, monkeypatch: p
 
     asked_in_vain(db, monkeypatch)
     with db.connection.execute_wrapper(listens):
-        db.polling._is_quick = True
+        db.polling._late = 0
         assert db.rows_at_once(ECHO, n=7) is None
         assert db.rows(ECHO, n=7) == [(7,)]
     assert len(heard) == 1
@@ -159,7 +160,7 @@ def test_nothing_is_said_where_more_than_an_answer_would_be_waited_for(
     asks["nobody wants it"] = db.rows_at_once(ECHO, n=7) is not None
     db.polling.is_wanted = True
     with monkeypatch.context() as patch:
-        patch.setattr(db.polling, "_is_quick", False)
+        patch.setattr(db.polling, "_late", busy_polling.TOO_MANY)
         asks["the last answer took long"] = db.rows_at_once(ECHO, n=7) is not None
     if db._plans is not None:
         asks["it is not prepared"] = db.rows_at_once(Typed("SELECT %(n)s::integer + 1"), n=7) is not None

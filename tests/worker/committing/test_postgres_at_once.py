@@ -39,6 +39,7 @@ def a_step(path: str = "step", **columns: Any) -> Write:
 def _awake(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is."""
     monkeypatch.setattr(busy_polling, "LONGEST", 60.0)
+    monkeypatch.setattr(busy_polling, "AT_ONCE", 60.0)
     monkeypatch.setattr(busy_polling, "DISTURBED", 60.0)
 
 
@@ -174,7 +175,7 @@ def test_a_session_that_ends_meanwhile_costs_no_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its answer is out, and does not come."""
-    monkeypatch.setattr(busy_polling, "LONGEST", 0.001)
+    monkeypatch.setattr(busy_polling, "AT_ONCE", 0.001)
     mine = db.connection.connection.info.backend_pid
 
     async def go_on() -> None:
@@ -217,7 +218,7 @@ def test_what_takes_long_is_waited_for_elsewhere_while_the_loop_goes_on(
     journal_is_locked: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(busy_polling, "LONGEST", 0.001)
+    monkeypatch.setattr(busy_polling, "AT_ONCE", 0.001)
 
     async def go_on() -> None:
         writing = asyncio.ensure_future(committer.awrite(alone, a_step("held up")))
@@ -240,7 +241,7 @@ def test_who_comes_meanwhile_is_next(
     journal_is_locked: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(busy_polling, "LONGEST", 0.001)
+    monkeypatch.setattr(busy_polling, "AT_ONCE", 0.001)
 
     async def go_on() -> None:
         first = committer.awrite(alone, a_step("held up"))
@@ -304,16 +305,18 @@ def test_an_interruption_leaves_the_write_to_the_committers_own_thread(
     assert {"interrupted", "after"} <= set(paths(alone))
 
 
-def test_one_that_was_answered_late_is_the_last_to_be_tried_until_one_is_quick(
+def test_after_late_answers_none_is_tried_until_one_is_quick(
     committer: Committer, alone: Lease, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(busy_polling, "LONGEST", -1.0)
+        patch.setattr(busy_polling, "AT_ONCE", -1.0)
         patch.setattr(busy_polling.BusyPolling, "_comes", lambda *_: False)
-        for number in range(3):
+        for number in range(4):
             assert awrite(committer, alone, a_step(f"slow {number}")).is_held
-    assert asked == [HERE, OWN, OWN]
+    assert asked[0] == HERE and asked[-2:] == [OWN, OWN]
+    asked.clear()
     # One that is quick, and those after it.
     for number in range(3):
         assert awrite(committer, alone, a_step(f"quick {number}")).is_held
-    assert asked[3:] == [OWN, HERE, HERE]
+    assert asked == [OWN, HERE, HERE]
