@@ -62,7 +62,6 @@ class Stage:
             self._tell(RELOAD)
 
     def _tell(self, statement: Composable) -> None:
-        # No connection is kept for it: what is measured meanwhile counts them.
         with self.connect() as connection:
             connection.execute(statement)
 

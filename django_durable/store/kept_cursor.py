@@ -96,13 +96,18 @@ class KeptCursor:
     def hear_out(self) -> None:
         """Before anything else is said on the connection: an answer may be out that ``rows_at_once`` did not wait
         for."""
-        if self._typed is not None and self._driver is self._wrapper.connection:
-            self._typed.hear_out(self._driver)
+        if (typed := self._typed_of_now) is not None:
+            typed.hear_out(self._driver)
 
     def rolled_back(self) -> None:
         """A transaction of this connection was rolled back."""
-        if self._typed is not None and self._driver is self._wrapper.connection:
-            self._typed.forget(self._driver)
+        if (typed := self._typed_of_now) is not None:
+            typed.forget(self._driver)
+
+    @property
+    def _typed_of_now(self) -> Any:
+        """None where there is another connection by now, which has said nothing yet."""
+        return self._typed if self._driver is self._wrapper.connection else None
 
     def drop(self) -> None:
         cursor, self._cursor = self._cursor, None

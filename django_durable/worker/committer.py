@@ -71,7 +71,7 @@ class Committer:
         self._is_led = False
         self._has_led_at_once = False
         """Whether an event loop has, in its present turn."""
-        self._begun: list[Submission] | None = None
+        self._begun: Submission | None = None
         """What an event loop has taken, and maybe sent, and could not wait for: the committer's own thread leads on."""
         self._calls = threading.Semaphore(0)
         self._is_called = False
@@ -97,10 +97,7 @@ class Committer:
         where the answer comes before anybody else could have been woken for it."""
         loop = asyncio.get_running_loop()
         own = Submission(lease, write, loop)
-        if self._is_alone(own):
-            # Once for each turn of the loop: branches of a run that is alone would keep it from all else, one by one.
-            self._has_led_at_once = True
-            loop.call_soon(self._turn_over)
+        if self._join_alone(own, loop):
             if self._lead_at_once(own):
                 return Turn(own.answer())
         else:
@@ -164,18 +161,20 @@ class Committer:
             elif not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
 
-    def _is_alone(self, own: Submission) -> bool:
-        """Whether nobody else has anything to do with a commit now, and the last one was of the same run: then the
-        caller leads, and the write is under way."""
+    def _join_alone(self, own: Submission, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the caller, an event loop, is to lead, with the own write under way: nobody else has anything to do
+        with a commit now, and the last one was of the same run. Once in each turn of the loop: branches of a run that
+        is alone would keep it from all else, one after the other."""
         with self._mutex:
             others = self._is_led or self._waiting or self._held or self._under_way or self._relief.is_under_way
             if others or self._has_led_at_once or not self._writer.expects(own):
                 return False
             self._cohort.returned()
-            self._is_led = True
+            self._is_led = self._has_led_at_once = True
             self._under_way.add(own.lease.run_id.int)
             self._relief.leader_begins()
-            return True
+        loop.call_soon(self._turn_over)
+        return True
 
     def _turn_over(self) -> None:
         self._has_led_at_once = False
@@ -234,17 +233,16 @@ class Committer:
     def _lead_at_once(self, own: Submission) -> bool:
         """Commit the own write, which is all there is, without a moment's sleep. False: the committer's own thread goes
         on with it, and leads."""
-        batch = [own]
         try:
             self._writer.try_at_once(own)
         finally:
             with self._mutex:
                 if own.is_done:
                     self._relief.note(self._writer.seconds)
-                    self._give_back(batch)
+                    self._give_back([own])
                     self._step_down()
                 else:
-                    self._begun = batch
+                    self._begun = own
                     self._call()
         return own.is_done
 
@@ -267,7 +265,7 @@ class Committer:
     def _next(self) -> list[Submission]:
         begun, self._begun = self._begun, None
         if begun is not None:
-            return begun
+            return [begun]
         self._cohort.wait()
         return self._take()
 

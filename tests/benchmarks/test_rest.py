@@ -22,7 +22,7 @@ from django.utils import timezone
 from benchmarks import project, rows
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import page, rest, scenarios, sleepers
-from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS, verdicts
+from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS
 from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
 from benchmarks.suite.rest import REST, Rest
@@ -34,6 +34,7 @@ from django_durable.core import registry
 from django_durable.core.ids import uuid7
 from django_durable.models import ClaimRecord, JournalEntry, Payload, Run
 from django_durable.testing import run_until_idle
+from tests.benchmarks.ledgers import ratios
 from tests.processes import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -47,10 +48,6 @@ def ledger(path: Path, figures: dict[str, float], variant: str = "sync") -> Ledg
     return made
 
 
-def found(made: Ledger) -> dict[str, tuple[float, bool]]:
-    return {verdict.name: (round(verdict.ratio, 3), verdict.is_met) for verdict in verdicts(made)}
-
-
 def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -> None:
     figures = {"S5_without_drain": 100.0, "S5_with_drain": 90.0, "S5_without_bulk": 100.0, "S5_with_bulk": 89.0}
     made = ledger(tmp_path, figures)
@@ -58,7 +55,7 @@ def test_a_history_may_cost_a_tenth_and_a_slow_disk_two_fifths(tmp_path: Path) -
         for figure, value in (("S10_fast_steps", 1000.0), ("S10_slow_steps", 599.0)):
             made.add(OWN, variant, Sample(figure, value, {}, 0.0))
     made.add("dbos", "sync", Sample("S10_slow_steps", 100.0, {}, 0.0))
-    assert found(made) == {
+    assert ratios(made) == {
         "S5_bulk_with_history": (0.89, False),
         "S5_drain_with_history": (0.9, True),
         "S10_steps_threads": (0.599, False),
@@ -74,29 +71,29 @@ def test_what_was_measured_by_turns_is_compared_with_its_neighbour(tmp_path: Pat
     for without, with_ in ((1000.0, 950.0), (1000.0, 500.0), (500.0, 475.0)):
         made.add(OWN, "sync", Sample("S5_without_enqueue", without, {}, 0.0))
         made.add(OWN, "sync", Sample("S5_with_enqueue", with_, {}, 0.0))
-    assert found(made) == {"S5_enqueue_with_history": (0.95, True)}
+    assert ratios(made) == {"S5_enqueue_with_history": (0.95, True)}
 
 
 def test_a_bound_is_the_figure_itself_of_one_variant(tmp_path: Path) -> None:
     figures = {"S7_lag_p99_ms": 1000.0, "S7_rss_more_mb": 20.1, "replay_us@100": 15.0}
-    assert found(ledger(tmp_path, figures, "sync-database")) == {
+    assert ratios(ledger(tmp_path, figures, "sync-database")) == {
         "S7_lag_p99_ms sync-database": (1000.0, True),
         "S7_rss_more_mb sync-database": (20.1, False),
     }
-    assert found(ledger(tmp_path, {"replay_us@100": 15.1})) == {"replay_us@100 sync": (15.1, False)}
+    assert ratios(ledger(tmp_path, {"replay_us@100": 15.1})) == {"replay_us@100 sync": (15.1, False)}
 
 
 def test_flat_is_a_fifth_more_at_most(tmp_path: Path) -> None:
     figures = {"S8_few_child_ms": 1.0, "S8_many_child_ms": 1.2, "S8_early_turn_us": 10.0, "S8_late_turn_us": 12.1}
-    assert found(ledger(tmp_path, figures)) == {
+    assert ratios(ledger(tmp_path, figures)) == {
         "S8_child_many_vs_few": (1.2, True),
         "S8_turn_late_vs_early": (1.21, False),
     }
     for late, is_met in ((1.2, True), (1.21, False)):
         made = ledger(tmp_path, {"S8_early_turn_ms": 1.0, "S8_late_turn_ms": late})
-        assert found(made) == {"S8_worker_turn_late_vs_early": (late, is_met)}
+        assert ratios(made) == {"S8_worker_turn_late_vs_early": (late, is_met)}
     figures = {"S8_few_child_ms": 1.0, "S8_many_child_ms": 1.21}
-    assert found(ledger(tmp_path, figures, "sync-database")) == {"S8_child_database": (1.21, False)}
+    assert ratios(ledger(tmp_path, figures, "sync-database")) == {"S8_child_database": (1.21, False)}
 
 
 def test_of_sleepers_and_of_turns_less_is_better() -> None:

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from django_durable.store import busy_polling
-from django_durable.store.busy_polling import DISTURBED, LONGEST, READING, RESTS, BusyPolling, Exchange
+from django_durable.store.busy_polling import (
+    AT_ONCE,
+    DISTURBED,
+    LONGEST,
+    READING,
+    RESTS,
+    BusyPolling,
+    Exchange,
+    Unanswered,
+)
 
 WRITING = 2
 
@@ -91,6 +100,28 @@ def test_after_two_answers_that_took_long_the_next_is_slept_for_until_one_comes_
         slept(polling.awake(peer.exchange(), peer.here.fileno()), comes)
         looked.append(peer.looks > 0)
     assert looked == [True, True, False, True]
+
+
+def test_who_must_not_sleep_has_the_answer_that_comes_soon(peer: Peer) -> None:
+    peer.turns = [peer.passes(AT_ONCE / 10), peer.answer]
+    assert BusyPolling().answer_at_once(peer.exchange(), peer.here.fileno()) == b"answer"
+
+
+def test_and_is_kept_no_longer_than_that_where_it_does_not(peer: Peer) -> None:
+    """Whoever may sleep has it from the rest of the exchange. After two of them none is promising, until one is."""
+    polling, promising = BusyPolling(), []
+    polling.is_wanted = True
+    for _ in range(2):
+        promising.append(polling.is_promising)
+        began = peer.now
+        with pytest.raises(Unanswered) as out:
+            polling.answer_at_once(peer.exchange(), peer.here.fileno())
+        assert AT_ONCE < peer.now - began <= AT_ONCE + LONGEST / 5
+        assert slept(out.value.rest, peer.answer) == 1
+    promising.append(polling.is_promising)
+    slept(polling.awake(peer.exchange(), peer.here.fileno()), peer.answer)
+    promising.append(polling.is_promising)
+    assert promising == [True, True, False, True]
 
 
 def test_where_others_need_the_processor_it_rests(peer: Peer) -> None:

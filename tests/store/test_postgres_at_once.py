@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.db import DataError, OperationalError, connection
@@ -183,23 +184,21 @@ def test_nothing_is_said_where_more_than_an_answer_would_be_waited_for(
     assert not any(asks.values()), asks
 
 
-class others_statement:
+@contextmanager
+def others_statement(db: PrivateDatabase) -> Iterator[None]:
     """Meanwhile another thread is in the midst of one."""
+    begun, over = threading.Event(), threading.Event()
 
-    def __init__(self, db: PrivateDatabase) -> None:
-        self._db = db
-        self._begun, self._over = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._hold)
+    def hold() -> None:
+        with db.lock:
+            begun.set()
+            over.wait()
 
-    def _hold(self) -> None:
-        with self._db.lock:
-            self._begun.set()
-            self._over.wait()
-
-    def __enter__(self) -> None:
-        self._thread.start()
-        self._begun.wait()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

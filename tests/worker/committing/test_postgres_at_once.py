@@ -179,8 +179,8 @@ def test_a_session_that_ends_meanwhile_costs_no_step(
     mine = db.connection.connection.info.backend_pid
 
     async def go_on() -> None:
-        writing = asyncio.ensure_future(committer.awrite(alone, a_step("held up")))
-        await asyncio.sleep(0.01)
+        # Its question is out when it returns.
+        writing = committer.awrite(alone, a_step("held up"))
         await asyncio.to_thread(end, mine)
         await asyncio.to_thread(journal_is_locked)
         assert (await asyncio.wait_for(writing, PATIENCE)).is_held
@@ -222,9 +222,8 @@ def test_what_takes_long_is_waited_for_elsewhere_while_the_loop_goes_on(
 
     async def go_on() -> None:
         writing = asyncio.ensure_future(committer.awrite(alone, a_step("held up")))
-        for _ in range(10):
-            await asyncio.sleep(0.01)
-            assert not writing.done()
+        await asyncio.to_thread(wait_until, lambda: committer._begun is None, message="who may wait for it")
+        assert not writing.done()
         journal_is_locked()
         assert (await asyncio.wait_for(writing, PATIENCE)).is_held
 
@@ -248,7 +247,7 @@ def test_who_comes_meanwhile_is_next(
         second = committer.awrite(alone, a_step("behind it"))
         thread = threading.Thread(target=committer.write, args=(alone, a_step("by a thread")))
         thread.start()
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(wait_until, lambda: len(committer._waiting) == 2, message="both in line")
         journal_is_locked()
         assert [(await asyncio.wait_for(one, PATIENCE)).is_held for one in (first, second)] == [True, True]
         await asyncio.to_thread(thread.join)
