@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -28,6 +29,8 @@ BLOCK_SECONDS = 1.0
 SHORTEST_BLOCK = 0.002
 """Redis counts whole milliseconds, and none of them is for ever: 6.2 was asked for one or less, and blocked until the
 socket's time was up."""
+NUDGE_AFTER = 0.002
+"""Redis counts whole milliseconds from when it has the command."""
 HANG_SECONDS = 1.0
 """An answer that is so late will not come: while a worker waits for it, it does not look at the database either."""
 LIST_LIMIT = 100_000
@@ -131,10 +134,9 @@ class RedisQueue:
             found += self._take(keys=keys, args=[limit])
             return
         # The first one, and in the same trip what is there behind it or has come with it: one claim is for all of it.
-        pipe = client.pipeline(transaction=False)
-        pipe.blpop(keys, timeout=max(timeout, SHORTEST_BLOCK))
-        pipe.evalsha(self._take.sha, len(keys), *keys, limit - 1)
-        first, others = replies = pipe.execute(raise_on_error=False)
+        block = max(timeout, SHORTEST_BLOCK)
+        taking = ("EVALSHA", self._take.sha, len(keys), *keys, limit - 1)
+        first, others = replies = self._wait(client.connection_pool, block, ("BLPOP", *keys, block), taking)
         if isinstance(first, tuple | list):
             found.append(first[1])
         if isinstance(others, list):
@@ -145,6 +147,24 @@ class RedisQueue:
         for reply in replies:
             if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
                 raise reply
+
+    def _wait(self, pool: Any, seconds: float, *commands: tuple[Any, ...]) -> list[Any]:
+        """The replies, or refusals, to commands the first of which blocks for so long."""
+        connection = pool.get_connection()
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            if not connection.can_read(timeout=seconds + NUDGE_AFTER):
+                # Redis looks ten times a second whose time is up, and whenever it hears of anybody. Should it not hear
+                # of this, it is late, as it would have been.
+                with suppress(redis.RedisError, OSError):
+                    self._client(PUSH_SECONDS).ping()
+            return [_reply(connection) for _ in commands]
+        except BaseException:
+            # Nobody knows which replies would still come from it.
+            connection.disconnect()
+            raise
+        finally:
+            pool.release(connection)
 
     def length(self, queue: str) -> int:
         def count() -> int:
@@ -256,6 +276,13 @@ class RedisQueue:
                 pool = redis.ConnectionPool(connection_class=shared.connection_class, **arguments)
                 client = self._clients[socket_timeout] = redis.Redis(connection_pool=pool)
             return client
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as refusal:
+        return refusal
 
 
 def _read(value: bytes | str) -> UUID | None:

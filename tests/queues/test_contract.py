@@ -210,14 +210,15 @@ class TestDatabaseQueue(QueueContract):
 
 
 if settings.QUEUE == "redis":
+    import redis
+
+    from django_durable.queues.redis import RedisQueue
 
     @pytest.mark.usefixtures("patient")
     class TestRedisQueue(QueueContract):
         keeps_lists = True
 
         def new(self) -> Queue:
-            from django_durable.queues.redis import RedisQueue
-
             return RedisQueue("default", "contract")
 
         @pytest.mark.parametrize(("limit", "count"), [(10, 5), (3, 3), (1, 1)])
@@ -242,14 +243,35 @@ if settings.QUEUE == "redis":
             assert popping.result(LONG) == ids(runs)
             assert queue.gives_hints
 
+        def test_a_pop_waits_no_longer_than_it_is_to(self, queue: Queue):
+            """Redis alone looks ten times a second whose time is up."""
+            answers = [timed(lambda: queue.pop(["default"], 3, 0.01)) for _ in range(10)]
+            assert all(popped == [] for popped, _ in answers)
+            assert min(took for _, took in answers) < 0.05
+
+        def test_a_pop_of_which_redis_is_not_reminded_is_late_and_no_failure(
+            self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+        ):
+            def fail(client: object) -> None:
+                raise redis.ConnectionError("just now")
+
+            monkeypatch.setattr(redis.Redis, "ping", fail)
+            runs = [ready()]
+            assert queue.pop(["default"], 3, 0.01) == []
+            queue.push(runs)
+            assert queue.pop(["default"], 3, LONG) == ids(runs)
+            assert queue.gives_hints
+
         def test_what_comes_when_a_pop_has_waited_in_vain_is_not_lost(
             self, queue: Queue, monkeypatch: pytest.MonkeyPatch
         ):
             """Between the end of the wait and the look behind it somebody may push."""
-            from redis.client import Pipeline
+            wait = RedisQueue._wait
 
-            blpop = Pipeline.blpop
-            monkeypatch.setattr(Pipeline, "blpop", lambda pipe, keys, timeout: blpop(pipe, ["an empty one"], 0.01))
+            def in_vain(queue: RedisQueue, pool: Any, seconds: float, popping: Any, taking: Any) -> list[Any]:
+                return wait(queue, pool, 0.01, ("BLPOP", "an empty one", 0.01), taking)
+
+            monkeypatch.setattr(RedisQueue, "_wait", in_vain)
             runs = [ready() for _ in range(3)]
             queue.push(runs)
             assert queue.pop(["default"], 10, LONG) == ids(runs[:9])
