@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.systems.notes import begin_nap, end_nap
 from django_durable import AsyncContext, Break, Context, Continue, durable_workflow
 
 
@@ -22,6 +24,14 @@ def echo(text: str) -> str:
 
 def instant() -> float:
     return time.perf_counter()
+
+
+async def begin_nap_async(until: float) -> None:
+    begin_nap(until)
+
+
+async def end_nap_async(until: float) -> None:
+    end_nap(until)
 
 
 @durable_workflow(name="bench.steps")
@@ -82,6 +92,20 @@ def asleep(ctx: Context, seconds: float) -> float:
     return ctx.step("after", instant)
 
 
+@durable_workflow(name="bench.nap")
+def nap(ctx: Context, until: float) -> None:
+    ctx.step("before", begin_nap, until)
+    ctx.sleep_until("nap", datetime.fromtimestamp(until, UTC))
+    ctx.step("after", end_nap, until)
+
+
+@durable_workflow(name="bench.nap_async")
+async def nap_async(ctx: AsyncContext, until: float) -> None:
+    await ctx.step("before", begin_nap_async, until)
+    await ctx.sleep_until("nap", datetime.fromtimestamp(until, UTC))
+    await ctx.step("after", end_nap_async, until)
+
+
 @durable_workflow(name="bench.loop")
 def loop(ctx: Context, marks: list[int]) -> list[float]:
     """Turns of one step, up to the last of ``marks``: the instants of those turns.
@@ -98,3 +122,14 @@ def loop(ctx: Context, marks: list[int]) -> list[float]:
 
     instants: list[float] = ctx.loop("loop", turn, {"number": 0, "seen": []})
     return instants
+
+
+@durable_workflow(name="bench.plain_loop")
+def plain_loop(ctx: Context, marks: list[int]) -> list[float]:
+    """The same as a loop of Python's, all of whose steps stay in the journal until the run is over."""
+    seen = []
+    for number in range(marks[-1] + 1):
+        reached = ctx.step(f"work {number}", instant)
+        if number in marks:
+            seen.append(reached)
+    return seen

@@ -1,7 +1,7 @@
 """``python -m benchmarks.suite``: every figure, written to ``benchmarks/results.json``; ratios are printed first.
 
 ``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--rest`` measures what
-takes longer and is mostly of this project alone, ``--resume`` goes on where a run was stopped and adds to what it has,
+takes longer, ``--resume`` goes on where a run was stopped and adds to what it has,
 ``--part 0.02`` tries it all with a fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be
 of two machines, servers or states of the code.
 """
@@ -188,7 +188,7 @@ def _scenarios(text: str) -> list[str]:
 
 
 def _named_by(scenarios: Sequence[str]) -> list[str] | None:
-    """Who takes part in them: of the rest most are of this project alone. None: all."""
+    """Who takes part in them: in the rest not everybody does. None: all."""
     if not REST.keys() >= set(scenarios):
         return None
     return [OWN, *{peer: None for scenario in scenarios for peer in REST[scenario].peers}]

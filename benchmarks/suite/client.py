@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 ENDS_WITHIN = 10.0
+ANSWERS_WITHIN = 900.0
+"""Seconds. The longest (a history of a million runs, on a slow machine) takes a few hundred."""
 
 
 class Missing(Exception):
@@ -38,7 +41,8 @@ class Client:
         return self._process.pid
 
     def ask(self, call: str, **arguments: Any) -> Answer:
-        """Raises Missing where the system does not support it, RuntimeError where its client died."""
+        """Raises Missing where the system does not support it, RuntimeError where its client died, TimeoutError where
+        it waits for ever."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"call": call, **arguments}) + "\n")
         self._process.stdin.flush()
@@ -52,7 +56,10 @@ class Client:
         return int(self.ask(call).result)
 
     def _hear(self) -> Any:
+        """Raises TimeoutError. There is one line to each question, so none is left over in a buffer."""
         assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], ANSWERS_WITHIN)[0]:
+            raise TimeoutError(f"the client has not answered in {ANSWERS_WITHIN:.0f} s")
         if not (line := self._process.stdout.readline()):
             raise RuntimeError(f"the client ended with {self._process.wait()}")
         return json.loads(line)
@@ -74,6 +81,8 @@ def client(python: Path, script: Path, environment: dict[str, str]) -> Iterator[
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 SHARE, NEAR = 10, 2

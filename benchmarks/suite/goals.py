@@ -16,6 +16,7 @@ SYNC, ASYNC, SYNC_DATABASE, ASYNC_DATABASE = (
     (OWN, variant) for variant in ("sync", "async", "sync-database", "async-database")
 )
 PINNED, MANY_THREADS = (OWN, "sync-pinned"), (OWN, "sync", "sync-threads")
+PLAIN = (OWN, "sync-plain")
 DBOS, ABSURD, RESTATE = ("dbos",), ("absurd",), ("restate",)
 CELERY, DRAMATIQ, LIMITS = ("celery",), ("dramatiq",), (FLOOR,)
 
@@ -86,6 +87,11 @@ REST_GOALS = (
     Goal("S8_child_database", "S8_many_child_ms", SYNC_DATABASE, SYNC_DATABASE, 1.2, "S8_few_child_ms", is_less=True),
     Goal("S8_turn_late_vs_early", "S8_late_turn_us", SYNC, SYNC, 1.2, other="S8_early_turn_us", is_less=True),
     Goal("S8_worker_turn_late_vs_early", "S8_late_turn_ms", SYNC, SYNC, 1.2, other="S8_early_turn_ms", is_less=True),
+    Goal("S5_drain_vs_dbos", "S5_with_drain", SYNC, DBOS, 0),
+    Goal("S8_child_vs_dbos", "S8_many_child_ms", SYNC, DBOS, 0, is_less=True),
+    Goal("S8_child_vs_restate", "S8_many_child_ms", SYNC, RESTATE, 0, is_less=True),
+    Goal("S8_turn_vs_dbos", "S8_late_turn_ms", PLAIN, DBOS, 0, is_less=True),
+    Goal("S8_turn_vs_restate", "S8_late_turn_ms", PLAIN, RESTATE, 0, is_less=True),
     *(
         Goal(f"S10_{door}_{name}", f"S10_slow_{door}", ours, ours, factor, other=f"S10_fast_{door}")
         for door in ("drain", "steps")
@@ -102,9 +108,9 @@ REST_GOALS = (
         for name, ours in (("sync", SYNC), ("async", ASYNC))
     ),
 )
-"""Of ``rest``: how this project's figures bear what is in the tables, or a slow disk. There ``threads`` is the better
-of the default and of as many as are recommended for it: 32 runs put no more than 32 steps into a commit of three
-milliseconds, so what they keep by ``default`` is shown without a goal."""
+"""Of ``rest``: how this project's figures bear what is in the tables, or a slow disk; those to others are shown. On
+that disk ``threads`` is the better of the default and of as many as are recommended for it: 32 runs put no more than 32
+steps into a commit of three milliseconds, so what they keep by ``default`` is shown without a goal."""
 
 BOUNDS = (("S6_latency_p50_ms", SYNC_DATABASE, 1_000),)
 """Figures that may be so much at most, in their own unit, whatever the machine. The one of S6 is the ``POLL_SECONDS``

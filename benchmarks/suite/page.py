@@ -15,7 +15,7 @@ from .ledger import Ledger, Series
 from .lines import CURVES, Curve, Points, drawn, points
 from .report import PARTIES, TIMED_SINGLY, best_first, number, runs_timed
 from .scenarios import FROM_RELEASE
-from .systems import FLOOR, OWN, PARTICIPANTS
+from .systems import FLOOR, PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -31,29 +31,37 @@ FIGURES = {
     "S3_steps": "S3: 200 runs of 10 steps by one worker process, steps a second",
     "S4_step_ms": "S4: one run of 500 steps, ms a step",
     "S4_commit_ms": "S4: one inserted row a commit through psycopg meanwhile, ms",
+    "S5_without_enqueue": "S5: runs enqueued one by one in empty tables, a second",
+    "S5_with_enqueue": "S5: runs enqueued one by one beside 1,000,000 finished ones, a second",
+    "S5_without_bulk": "S5: runs enqueued 500 a call in empty tables, a second",
+    "S5_with_bulk": "S5: runs enqueued 500 a call beside 1,000,000 finished ones, a second",
+    "S5_without_drain": "S5: 5,000 one-step runs by two worker processes in empty tables, runs a second",
+    "S5_with_drain": "S5: 5,000 one-step runs by two worker processes beside 1,000,000 finished ones, runs a second",
     "S6_latency_p50_ms": "S6: from enqueue to result, idle system, median ms",
-    "S6_latency_p99_ms": "S6: the same, 99th percentile, ms",
+    "S6_latency_p99_ms": "S6: from enqueue to result, idle system, 99th percentile, ms",
     "S6_commit_ms": "S6: one inserted row a commit through psycopg meanwhile, ms",
-    "S9_mixed": "S9: one producer and two worker processes at once, runs a second",
-}
-REST_FIGURES = {
-    "S5_without_enqueue": "S5: runs enqueued one by one, a second, in empty tables",
-    "S5_with_enqueue": "S5: the same beside 1,000,000 finished runs",
-    "S5_without_bulk": "S5: runs enqueued 500 a call, a second, in empty tables",
-    "S5_with_bulk": "S5: the same beside 1,000,000 finished runs",
-    "S5_without_drain": "S5: one-step runs by two worker processes, runs a second, in empty tables",
-    "S5_with_drain": "S5: the same beside 1,000,000 finished runs",
-    "S7_lag_p50_ms": "S7: from the end of a run's sleep to its claim, 1,000 due each second, median ms",
-    "S7_lag_p99_ms": "S7: the same, 99th percentile, ms",
-    "S7_rss_more_mb": "S7: memory of a worker process beyond an idle one's meanwhile, MB",
-    "S7_asleep_more_mb": "S7: the same while 100,000 runs sleep and none comes due, MB",
-    "S7_idle_queries": "S7: statements of two worker processes while all runs sleep, a second",
+    "S7_lag_p50_ms": "S7: from the end of a sleep to the claim, 100,000 asleep, 1,000 due each second, median ms",
+    "S7_lag_p99_ms": (
+        "S7: from the end of a sleep to the claim, 100,000 asleep, 1,000 due each second, 99th percentile, ms"
+    ),
+    "S7_rss_more_mb": "S7: memory of a worker process beyond that of an idle one, 1,000 due each second, MB",
+    "S7_asleep_more_mb": "S7: memory of a worker process beyond that of an idle one, 100,000 asleep, none due, MB",
+    "S7_idle_queries": "S7: statements of two worker processes, 100,000 asleep, none due, a second",
+    "S7_beside_lag_p50_ms": (
+        "S7: from the end of a sleep to the code after it, 5,000 asleep, 100 due each second, median ms"
+    ),
+    "S7_beside_lag_p99_ms": (
+        "S7: from the end of a sleep to the code after it, 5,000 asleep, 100 due each second, 99th percentile, ms"
+    ),
+    "S7_beside_more_mb": "S7: memory of all processes beyond that of idle ones, 5,000 asleep, 100 due each second, MB",
+    "S7_beside_asleep_mb": "S7: memory of all processes beyond that of idle ones, 5,000 asleep, none due, MB",
     "S8_few_child_ms": "S8: a child of a fan-out of 1,000, two worker processes, ms",
-    "S8_many_child_ms": "S8: a child of a fan-out of 10,000, ms",
+    "S8_many_child_ms": "S8: a child of a fan-out of 10,000, two worker processes, ms",
     "S8_early_turn_us": "S8: the engine's own work in a turn around the 100th of a loop, microseconds",
-    "S8_late_turn_us": "S8: the same in the last of 10,000 turns, microseconds",
+    "S8_late_turn_us": "S8: the engine's own work in the last of 10,000 turns, microseconds",
     "S8_early_turn_ms": "S8: a turn of one step by a worker process, turns 100 to 1,100 of a loop, ms",
-    "S8_late_turn_ms": "S8: the same, the last 1,000 of 10,000 turns, ms",
+    "S8_late_turn_ms": "S8: a turn of one step by a worker process, the last 1,000 of 10,000 turns, ms",
+    "S9_mixed": "S9: one producer and two worker processes at once, runs a second",
     "S10_fast_commit_ms": "S10: a commit on the fast disk, ms",
     "S10_slow_commit_ms": "S10: a commit on the slow disk, ms",
     "S10_fast_drain": "S10: S2 on the fast disk, runs a second",
@@ -63,7 +71,7 @@ REST_FIGURES = {
     "S10_fast_step_ms": "S10: S4 on the fast disk, ms a step",
     "S10_slow_step_ms": "S10: S4 on the slow disk, ms a step",
 }
-"""Of ``make bench-all``: mostly this project alone, so a line each says what there is to say."""
+"""Those of ``make bench``, and of ``make bench-all`` besides; the curves are drawn."""
 
 
 def write(ledger: Ledger) -> None:
@@ -94,7 +102,6 @@ def _measured(ledger: Ledger) -> Iterator[str]:
         group = [series for series in ledger.series.values() if series.figure == figure]
         if group:
             yield from _table(title, group)
-    yield from _rest(ledger)
     yield from _growth(ledger)
 
 
@@ -108,24 +115,6 @@ def _provenance(ledger: Ledger) -> Iterator[str]:
     took = [f"`make {part}` took {seconds / 60:.0f} minutes" for part, seconds in sorted(ledger.seconds.items())]
     if took:
         yield f"; {', '.join(took)}"
-
-
-def _rest(ledger: Ledger) -> Iterator[str]:
-    found = [
-        (title, series)
-        for figure, title in REST_FIGURES.items()
-        for series in best_first(one for one in ledger.series.values() if one.figure == figure)
-    ]
-    if found:
-        yield "\n### Full tables, sleepers, long loops, a slow disk\n"
-        yield f"| | | median | min - max | n | {COSTS} |\n|---{'|---' * (4 + COSTS.count('|') + 1)}|"
-    for title, series in found:
-        times = f"{_span(series)} | {len(series.values)}"
-        yield f"| {title} | {_who(series)} | {number(series.median)} | {times} | {_costs(series)} |"
-
-
-def _who(series: Series) -> str:
-    return series.variant if series.system == OWN else f"{series.system} {series.variant}"
 
 
 def _growth(ledger: Ledger) -> Iterator[str]:

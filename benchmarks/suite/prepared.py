@@ -10,7 +10,7 @@ from pathlib import Path
 from .client import client
 from .scenarios import Bench, Sizes
 from .stage import Stage
-from .systems import FLOOR, Participant
+from .systems import Participant
 
 
 class Unprepared(Exception):
@@ -48,6 +48,8 @@ def prepared(
     with client(python, participant.script, environment) as asked:
         yield Bench(
             scene,
+            participant,
+            python,
             asked,
             environment,
             database,
@@ -55,7 +57,5 @@ def prepared(
             Sizes().part(part),
             patience,
             part,
-            is_floor=participant.name == FLOOR,
-            is_own=participant.is_own,
             is_late=is_late,
         )

@@ -1,7 +1,8 @@
-"""What ``make bench-all`` measures besides: S5, S7, S8, S10 and the growth; but for S10, of this project alone."""
+"""What ``make bench-all`` measures besides: S5, S7, S8, S10, and how this project grows."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ from functools import partial
 
 from . import flat, growth, scenarios
 from .history import with_and_without
-from .scenarios import Bench, DeadRows, Once, Sample
+from .naps import naps
+from .scenarios import FIRST, LEAST, LONG_SECONDS, Bench, DeadRows, Once, Sample, first
 from .sleepers import sleepers
 from .slow_disk import fast_and_slow
 
@@ -35,14 +37,40 @@ SLOWLY = (*BOTH_KINDS, "sync-threads", "sync-database", "async-database")
 """Who waits for a commit lends its core to others: more of them at a time are what a slow disk is answered with."""
 ENGINES = {"dbos": ("sync", "async"), "absurd": ("sync",)}
 """Those that commit to the same PostgreSQL what they have done."""
+WITH_TABLES = {**ENGINES, "procrastinate": ("async",), "django_tasks": ("sync",)}
+"""Those that have their finished runs in tables, where they can be copied."""
+ONE_DOOR = {"dbos": ("sync",)}
+"""Who starts coroutines as it starts functions."""
+WITH_SLEEP = {
+    "dbos": ("async-direct",),
+    "absurd": ("sync",),
+    "restate": ("async",),
+    "procrastinate": ("async",),
+    "django_tasks": ("sync",),
+    "celery": ("best",),
+    "dramatiq": ("best",),
+}
+WITH_CHILDREN = {
+    "dbos": ("sync",),
+    "absurd": ("sync-children",),
+    "restate": ("async",),
+    "celery": ("best",),
+    "dramatiq": ("best",),
+}
+WITH_STEPS = {"dbos": ("sync",), "absurd": ("sync",), "restate": ("async",)}
 
 REST: dict[str, Rest] = {
-    "S5-S1": Rest(partial(with_and_without, scenario=scenarios.enqueue), BOTH_QUEUES, deletes=True),
-    "S5-S2": Rest(partial(with_and_without, scenario=scenarios.drain), ALL_BUT_ASYNC_DATABASE, deletes=True),
+    "S5-S1": Rest(
+        partial(with_and_without, scenario=scenarios.enqueue), BOTH_QUEUES, peers=WITH_TABLES | ONE_DOOR, deletes=True
+    ),
+    "S5-S2": Rest(
+        partial(with_and_without, scenario=scenarios.drain), ALL_BUT_ASYNC_DATABASE, peers=WITH_TABLES, deletes=True
+    ),
     "S7": Rest(sleepers, ALL_BUT_ASYNC_DATABASE),
-    "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES),
+    "S7-beside": Rest(naps, (*BOTH_KINDS, "sync-database", "async-database"), peers=WITH_SLEEP),
+    "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES, peers=WITH_CHILDREN),
     "S8-loop": Rest(flat.loop),
-    "S8-worker-loop": Rest(flat.worker_loop, times=2),
+    "S8-worker-loop": Rest(flat.worker_loop, ("sync", "sync-plain"), times=2, peers=WITH_STEPS),
     "S10-S2": Rest(partial(fast_and_slow, scenario=scenarios.drain), SLOWLY, peers=ENGINES),
     "S10-S3": Rest(partial(fast_and_slow, scenario=scenarios.steps), SLOWLY, times=3, peers=ENGINES),
     "S10-S4": Rest(partial(fast_and_slow, scenario=scenarios.sequential), BOTH_KINDS),
@@ -54,14 +82,25 @@ REST: dict[str, Rest] = {
 
 
 def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
-    """The samples of each repetition, the first of which, since it does not count, is made once."""
+    """The samples of each repetition, the first of which, since it does not count, is a smaller one and made once.
+    Peers that take long have one less, as in the comparison.
+
+    Raises Missing where the system has no such thing.
+    """
     rest = REST[scenario]
     dead = DeadRows(bench)
     last: list[Sample] = []
+    part, sizes = bench.part, bench.sizes
     with rest.enter(bench) as once:
+        began, waited = time.perf_counter(), bench.waited
         for repetition in range(repetitions):
+            took = time.perf_counter() - began - (bench.waited - waited)
+            if not bench.is_own and repetition >= LEAST and took > LONG_SECONDS:
+                break
             if last:
                 yield last
+            is_full = repetition or repetitions == 1
+            bench.part, bench.sizes = (part, sizes) if is_full else (part * FIRST, first(sizes))
             last = [sample for _ in range(rest.times if repetition and bench.is_own else 1) for sample in once()]
             dead.left_by(last)
     if not rest.deletes:

@@ -18,6 +18,7 @@ from .client import Client, Missing, wait_until
 from .meter import Meter, rows_left_dead
 from .quiet import wait_until_quiet
 from .stage import Stage
+from .systems import FLOOR, Participant
 from .workers import Workers, workers
 
 TIMEOUT = 180.0
@@ -86,6 +87,8 @@ class Bench:
     """One system in one of its variants, prepared: its client runs, its tables are empty."""
 
     stage: Stage
+    participant: Participant
+    python: Path
     client: Client
     environment: dict[str, str]
     database: str
@@ -94,14 +97,26 @@ class Bench:
     patience: float = 20.0
     """Seconds to wait for a quiet machine before each measurement."""
     part: float = 1.0
-    is_floor: bool = False
-    """Whether it is what the machine can do at all, and no system."""
-    is_own: bool = True
-    """Whether it is of this project."""
     waited: float = 0.0
     """Seconds so far for a quiet machine."""
     is_late: bool = False
     """Whether there is no time for as many repetitions as are asked for."""
+    up: Workers | None = None
+    """Those that are working for it."""
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is what the machine can do at all, and no system."""
+        return self.participant.name == FLOOR
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of this project."""
+        return self.participant.is_own
+
+    @property
+    def variant(self) -> str:
+        return self.environment["BENCH_VARIANT"]
 
     def wait_until_quiet(self, *, are_up: bool = False) -> float:
         """As ``quiet.wait_until_quiet``, with our patience."""
@@ -129,7 +144,23 @@ class Bench:
             # One may have done them all while another was still being imported, which takes CPU.
             self.wait_until_quiet(are_up=True)
             started.check()
-            yield started
+            self.up = started
+            try:
+                yield started
+            finally:
+                self.up = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Its workers, if there are any, do not even poll meanwhile."""
+        if self.up is None:
+            yield
+            return
+        self.up.hold()
+        try:
+            yield
+        finally:
+            self.up.let_go()
 
     def fill(self, count: int, steps: int) -> None:
         """By the quickest door: how runs come in is not what is measured."""
@@ -309,7 +340,7 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
     with (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario](bench) as once:
         done, began, waited = 0, time.perf_counter(), bench.waited
         while _goes_on(done, repetitions, time.perf_counter() - began, bench.waited - waited, is_late=bench.is_late):
-            bench.sizes = full if done or repetitions == 1 else _first(full)
+            bench.sizes = full if done or repetitions == 1 else first(full)
             if last:
                 yield last
             last = list(once())
@@ -353,7 +384,7 @@ def _goes_on(done: int, repetitions: int, seconds: float, waited: float, *, is_l
     return not is_late and done <= MOST and seconds < ENOUGH_SECONDS
 
 
-def _first(full: Sizes) -> Sizes:
+def first(full: Sizes) -> Sizes:
     # Runs of as many steps: only that of one run can be shorter.
     return replace(full.part(FIRST), steps=full.steps)
 

@@ -17,10 +17,12 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
 
 
 class Unsupported(Exception):
@@ -87,6 +89,26 @@ class System(ABC):
         waiting as the documentation does."""
         raise Unsupported("no waiting for a result")
 
+    def history(self, count: int) -> None:
+        """``count`` runs that finished during the last twenty days, copies of one that is there. They stay: from then
+        on ``clear`` and ``finished`` know later runs only. With a ``count`` of 0 it does just that."""
+        raise Unsupported("keeps no finished runs, or not where they could be copied")
+
+    def nap(self, until: float, apart: float, count: int) -> None:
+        """Starts ``count`` runs, each of which notes in a step that it is there (``notes.NAPPING``), sleeps until an
+        instant of its own, ``until`` or so many times ``apart`` seconds later (Unix time), and then notes by how many
+        seconds it is late (``notes.WOKEN``). Where there are only jobs, one starts another one for that instant."""
+        raise Unsupported("no sleep")
+
+    def fan_out(self, count: int) -> float:
+        """Milliseconds a child of a run that starts ``count`` children and waits for what each returns, from the run's
+        first instruction to its last, or as near to that as can be seen."""
+        raise Unsupported("no children")
+
+    def loop_in_worker(self, marks: list[int]) -> list[float]:
+        """The instants (of one clock, in seconds) of these steps of a run, the last of which ends it."""
+        raise Unsupported("no steps")
+
     def commits(self, count: int) -> None:
         """Only ``limits``: as many transactions of one inserted row, one after another."""
         raise Unsupported("no engine")
@@ -98,6 +120,16 @@ class System(ABC):
     @abstractmethod
     def worker_commands(self, processes: int) -> list[list[str]]:
         """Commands that together are ``processes`` worker processes; they end at SIGTERM."""
+
+
+def batches(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
+    for first in range(0, len(items), size):
+        yield items[first : first + size]
+
+
+def naps(until: float, apart: float, count: int) -> list[float]:
+    """The instants of ``System.nap``."""
+    return [until + apart * number for number in range(count)]
 
 
 def serve(system: System) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django_durable import Context, Retry, durable_workflow
+from django_durable import Break, Context, Continue, Retry, durable_workflow
 from django_durable.core.async_context import AsyncContext
 
 
@@ -25,6 +25,16 @@ async def doubling_async(ctx: AsyncContext, number: int) -> int:
 @durable_workflow
 def many_steps(ctx: Context, count: int) -> int:
     return sum(ctx.step("double", double, turn, key=turn) for turn in range(count))
+
+
+@durable_workflow
+def many_turns(ctx: Context, count: int, history: int) -> int:
+    def turn(ctx: Context, number: int) -> Break | Continue:
+        ctx.step("double", double, number)
+        return Continue(number + 1) if number < count else Break(number)
+
+    result: int = ctx.loop("turns", turn, 1, history=history)
+    return result
 
 
 @durable_workflow

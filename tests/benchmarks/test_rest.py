@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 from uuid import UUID
 from xml.etree import ElementTree
 
@@ -26,7 +26,7 @@ from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS
 from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
 from benchmarks.suite.rest import REST, Rest
-from benchmarks.suite.scenarios import SCENARIOS, Bench, Sample
+from benchmarks.suite.scenarios import SCENARIOS, Sample
 from benchmarks.suite.slow_disk import SETTINGS, SLOW, commit_ms, slow_disk
 from benchmarks.suite.stage import REDIS_SNAPSHOTS, Stage, stage
 from benchmarks.suite.systems import OWN, PARTICIPANTS
@@ -34,6 +34,7 @@ from django_durable.core import registry
 from django_durable.core.ids import uuid7
 from django_durable.models import ClaimRecord, JournalEntry, Payload, Run
 from django_durable.testing import run_until_idle
+from tests.benchmarks.benches import bench_of
 from tests.benchmarks.ledgers import ratios
 from tests.processes import wait_until
 
@@ -97,7 +98,7 @@ def test_flat_is_a_fifth_more_at_most(tmp_path: Path) -> None:
 
 
 def test_of_sleepers_and_of_turns_less_is_better() -> None:
-    figures = [figure for figure in page.REST_FIGURES if figure.startswith(("S7_", "S8_"))]
+    figures = [figure for figure in page.FIGURES if figure.startswith(("S7_", "S8_"))]
     assert [figure for figure in figures if not Series(OWN, "sync", figure).is_cost] == []
 
 
@@ -105,13 +106,13 @@ def test_goals_and_scenarios_have_names_of_their_own() -> None:
     names = [goal.name for goal in (*GOALS, *REST_GOALS)]
     assert len(names) == len(set(names))
     assert not SCENARIOS.keys() & REST.keys()
-    shown = {*page.FIGURES, *page.REST_FIGURES}
+    shown = page.FIGURES.keys()
     assert {figure for goal in REST_GOALS for figure in (goal.figure, goal.other or goal.figure)} <= shown
     drawn_names = {curve.name for curve in CURVES}
     assert {figure for figure, _, _ in (*BOUNDS, *REST_BOUNDS) if figure.partition("@")[0] not in drawn_names} <= shown
 
 
-def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_rest_everybody_is_measured_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["suite", "--rest"])
     assert suite.read_options().scenarios == list(REST)
     told = {"variants": ["sync", "async", "direct"], "doors": ["direct"], "drains": ["sync", "async"]}
@@ -120,6 +121,8 @@ def test_the_rest_is_measured_of_this_project_alone(monkeypatch: pytest.MonkeyPa
         assert suite._variants("S7", participant, told) == expected
     assert suite._named_by(["S7", "S8-loop"]) == [OWN]
     assert suite._named_by(["S7", "S10-S2"]) == [OWN, "dbos", "absurd"]
+    beside = {name for scenario in ("S5-S2", "S7-beside", "S8-fan-out") for name in REST[scenario].peers}
+    assert beside == {participant.name for participant in PARTICIPANTS if not participant.is_own}
     assert suite._named_by(["S7", "S2"]) is None
     peer = PARTICIPANTS[-1]
     assert suite._variants("S1", peer, told) == ["direct"]
@@ -166,7 +169,8 @@ def test_the_page_shows_the_rest_where_it_was_measured(tmp_path: Path, monkeypat
     page.write(ledger(tmp_path, {"S7_lag_p99_ms": 340.0, "replay_us@10": 5.0, "replay_us@1000": 4.0}))
     lines = written.read_text().splitlines()
     assert "| `S7_lag_p99_ms sync` | 340.00 | ≤ 1000 |  |" in lines
-    assert f"| {page.REST_FIGURES['S7_lag_p99_ms']} | sync | 340 | 340 - 340 | 1 |  |  |  |  |" in lines
+    assert f"### {page.FIGURES['S7_lag_p99_ms']}" in lines
+    assert "| django_durable sync | 340 | 340 - 340 | 1 |  |  |  |  |" in lines
     assert "| journaled steps at resume | 10 | 1,000 |" in lines
     assert "| sync | 5.00 | 4.00 |" in lines
     assert [path.name for path in tmp_path.glob("performance-*.svg")] == ["performance-replay-us.svg"]
@@ -179,7 +183,7 @@ def test_memory_is_that_of_the_process_that_has_grown_most() -> None:
 
 
 def test_a_part_of_a_size_is_never_none() -> None:
-    bench = Bench(*cast(Any, [SimpleNamespace()] * 6), part=0.001)
+    bench = bench_of(part=0.001)
     assert (bench.part_of(10_000), bench.part_of(10)) == (10, 2)
 
 
@@ -324,7 +328,8 @@ SLEEPERS = [
     "S7_lag_p99_ms",
     "S7_rss_more_mb",
 ]
-DIFFERENCES = ("replay_us", "S7_asleep_more_mb", "S7_idle_queries", "S7_rss_more_mb")
+BESIDE = ["S7_beside_asleep_mb", "S7_beside_lag_p50_ms", "S7_beside_lag_p99_ms", "S7_beside_more_mb"]
+DIFFERENCES = ("replay_us", "S7_asleep_more_mb", "S7_idle_queries", "S7_rss_more_mb", "S7_beside")
 """Which company on the machine turns round where so little is measured."""
 
 
@@ -332,8 +337,10 @@ DIFFERENCES = ("replay_us", "S7_asleep_more_mb", "S7_idle_queries", "S7_rss_more
     ("scenario", "variant", "figures"),
     [
         ("S7", "sync", SLEEPERS),
+        ("S7-beside", "async", BESIDE),
         ("S8-loop", "sync", ["S8_early_turn_us", "S8_late_turn_us"]),
         ("S8-worker-loop", "sync", ["S8_early_turn_ms", "S8_late_turn_ms"]),
+        ("S8-worker-loop", "sync-plain", ["S8_early_turn_ms", "S8_late_turn_ms"]),
         ("S8-fan-out", "sync-database", ["S8_few_child_ms", "S8_many_child_ms"]),
         ("S10-S4", "sync", ["S10_fast_commit_ms", "S10_fast_step_ms", "S10_slow_commit_ms", "S10_slow_step_ms"]),
         ("workers@1", "sync", ["drain_by_workers@1"]),
@@ -361,7 +368,7 @@ def test_what_is_soon_over_is_made_several_times_but_for_the_one_that_does_not_c
 
     monkeypatch.setitem(REST, "S10-S3", Rest(enter, times=3))
     monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
-    bench = Bench(*cast(Any, [SimpleNamespace()] * 6))
+    bench = bench_of()
     assert list(rest.measured(bench, "S10-S3", 3)) == [made[:1], made[1:4], made[4:]]
 
 
@@ -372,7 +379,7 @@ def test_peers_make_it_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(REST, "S10-S3", Rest(enter, times=3))
     monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
-    bench = Bench(*cast(Any, [SimpleNamespace()] * 6), is_own=False)
+    bench = bench_of(is_own=False)
     assert [len(one) for one in rest.measured(bench, "S10-S3", 3)] == [1, 1, 1]
 
 
@@ -394,7 +401,7 @@ def test_what_is_left_dead_is_told_for_each_operation(monkeypatch: pytest.Monkey
 
     monkeypatch.setitem(REST, "S7", Rest(enter, deletes=deletes))
     monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: next(left))
-    bench = Bench(*cast(Any, [SimpleNamespace()] * 6))
+    bench = bench_of()
     *_, last = rest.measured(bench, "S7", 2)
     told = [sample.cost.get("dead_rows") for sample in last]
     assert told == ([None] * 4 if deletes else [None, 2.0, 2.0, 2.0])

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from counts import Counts
+from protocol import batches, naps
 
 DAY = 86_400_000
 """Milliseconds."""
@@ -23,7 +24,9 @@ class More:
 
     after: UUID | None = None
     counts = Counts()
+    variant: str
     one_step: Any
+    naps: Any
 
     def history(self, count: int) -> None:
         """``count`` runs that finished during the last twenty days, copies of one that is here. They stay for good,
@@ -100,6 +103,11 @@ class More:
         wait_for(lambda: handle.refresh().status == "waiting")
         return handle.run
 
+    def nap(self, until: float, apart: float, count: int) -> None:
+        """As ``protocol.System``."""
+        for instants in batches(naps(until, apart, count)):
+            self.naps.enqueue_many([{"until": instant} for instant in instants])
+
     def have_woken(self) -> bool:
         """Whether all runs of ``wake_later`` have succeeded. From the last one backwards: it is asked often, and hardly
         one ends after that."""
@@ -159,13 +167,14 @@ class More:
 
     def loop_in_worker(self, marks: list[int]) -> list[float]:
         """The instants of these turns of a loop, the last of which ends it; a worker process makes them all."""
-        from benchmarks.project.workflows import loop
+        from benchmarks.project.workflows import loop, plain_loop
         from benchmarks.quick import compare
         from django_durable.models import JournalEntry
 
-        handle = loop.enqueue(marks=marks)
+        is_plain = self.variant == "sync-plain"
+        handle = (plain_loop if is_plain else loop).enqueue(marks=marks)
         instants = handle.result(timeout=LOOP_SECONDS)
-        # In one claim, or there is a replay between them; and of all the turns only their loop is left.
+        # In one claim, or there is a replay between them; and of the turns of ``ctx.loop`` only the loop is left.
         journaled = JournalEntry.objects.filter(run_id=handle.id).count()
-        compare((handle.refresh().run.claims, journaled), (1, 1))
+        compare((handle.refresh().run.claims, journaled), (1, marks[-1] + 1 if is_plain else 1))
         return instants

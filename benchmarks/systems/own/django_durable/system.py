@@ -1,7 +1,8 @@
 """This project: ``def`` workflows at the worker's default concurrency, ``async def`` ones two hundred at a time.
 
 A variant's second word is its queue, none means Redis; or ``threads``: ``def`` workflows, as many at a time as
-docs/performance.md recommends where steps take next to no time; or ``pinned``: so many, each process pinned to a CPU.
+docs/performance.md recommends where steps take next to no time; or ``pinned``: so many, each process pinned to a CPU;
+or ``plain``: a long loop is one of Python's, and not ``ctx.loop``.
 """
 
 from __future__ import annotations
@@ -46,9 +47,13 @@ class DjangoDurable(More, System):
         import django
 
         django.setup()
-        from benchmarks.project.workflows import one_step, one_step_async, steps, steps_async
+        from benchmarks.project import workflows as own
 
-        self.one_step, self.steps = (one_step_async, steps_async) if self.is_async else (one_step, steps)
+        of_functions, of_coroutines = (
+            (own.one_step, own.steps, own.nap),
+            (own.one_step_async, own.steps_async, own.nap_async),
+        )
+        self.one_step, self.steps, self.naps = of_coroutines if self.is_async else of_functions
 
     def workflow(self, steps: int) -> Any:
         """As one would write it: a run of one step has no loop."""

@@ -13,12 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-from celery import chain
-from protocol import System, serve
+from celery import chain, chord
+from notes import ms_of_child, note_parent
+from protocol import System, naps, serve
 from redis import Redis
-from tasks import RUNS, STEPS, answer, last_step, step
+from tasks import RUNS, STEPS, answer, child, join, last_step, nap, step
 
 FOLDER = str(Path(__file__).parent)
+ENDS_WITHIN = 180.0
 # https://docs.celeryq.dev/en/stable/userguide/workers.html: what workers tell each other, and nobody here listens to.
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
@@ -38,8 +40,8 @@ class CelerySystem(System):
         for key in self.redis.scan_iter():
             if not key.startswith(b"_kombu.binding"):
                 self.redis.delete(key)
-        for file in (STEPS, RUNS):
-            os.ftruncate(file, 0)
+        for notes in (STEPS, RUNS):
+            notes.clear()
 
     def enqueue(self, count: int, steps: int) -> None:
         run = last_step if steps == 1 else chain(*[step.si() for _ in range(steps - 1)], last_step.si())
@@ -47,10 +49,10 @@ class CelerySystem(System):
             run.delay()
 
     def finished(self) -> int:
-        return os.fstat(RUNS).st_size
+        return RUNS.count()
 
     def steps_done(self) -> int:
-        return os.fstat(STEPS).st_size
+        return STEPS.count()
 
     def latency(self, count: int) -> list[float]:
         milliseconds = []
@@ -59,6 +61,16 @@ class CelerySystem(System):
             answer.delay().get()
             milliseconds.append((time.perf_counter() - began) * 1000)
         return milliseconds
+
+    def nap(self, until: float, apart: float, count: int) -> None:
+        for instant in naps(until, apart, count):
+            nap.delay(instant)
+
+    def fan_out(self, count: int) -> float:
+        """A ``chord``, which is sent from here: there is no parent whose first instruction could be seen."""
+        note_parent()
+        chord([child.s(number) for number in range(count)])(join.s()).get(timeout=ENDS_WITHIN)
+        return ms_of_child(count)
 
     def worker_commands(self, processes: int) -> list[list[str]]:
         worker = [sys.executable, "-m", "celery", "--workdir", FOLDER, "--app", "tasks", "worker"]

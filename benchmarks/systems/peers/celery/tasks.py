@@ -4,9 +4,10 @@
 """
 
 import os
-from pathlib import Path
+from datetime import UTC, datetime
 
 from celery import Celery
+from notes import begin_nap, end_nap, note_parent, notes
 
 # A socket's URL as Celery writes it: https://docs.celeryq.dev/en/stable/getting-started/backends-and-brokers/redis.html
 REDIS = os.environ["BENCH_REDIS"].replace("unix://", "redis+socket://").replace("?db=", "?virtual_host=")
@@ -17,27 +18,45 @@ if os.environ.get("BENCH_VARIANT") != "default":
     app.conf.worker_prefetch_multiplier = 128
 
 
-def dots(name: str) -> int:
-    """A file with a byte for each task that has run: Celery keeps no count, and this one costs a microsecond."""
-    return os.open(Path(os.environ["BENCH_FOLDER"], f"celery-{name}"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-
-
-STEPS, RUNS = dots("steps"), dots("runs")
+# Celery keeps no count of what has run.
+STEPS, RUNS = notes("celery-steps"), notes("celery-runs")
 
 
 # https://docs.celeryq.dev/en/stable/userguide/tasks.html: "storing results wastes time and resources".
 @app.task(ignore_result=True)
 def step() -> None:
-    os.write(STEPS, b".")
+    STEPS.add()
 
 
 @app.task(ignore_result=True)
 def last_step() -> None:
-    os.write(STEPS, b".")
-    os.write(RUNS, b".")
+    STEPS.add()
+    RUNS.add()
 
 
 @app.task
 def answer() -> int:
     last_step()
     return 1
+
+
+@app.task(ignore_result=True)
+def nap(until: float) -> None:
+    """There is no sleep: a task sends another one for later."""
+    begin_nap(until)
+    after_nap.apply_async([until], eta=datetime.fromtimestamp(until, UTC))
+
+
+@app.task(ignore_result=True)
+def after_nap(until: float) -> None:
+    end_nap(until)
+
+
+@app.task
+def child(number: int) -> int:
+    return number
+
+
+@app.task
+def join(results: list[int]) -> None:
+    note_parent()

@@ -16,8 +16,10 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
+from copies import DAY, Copies, forget_later
 from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
-from protocol import System, Unsupported, serve
+from notes import begin_nap, end_nap, left, ms_of_child, note_parent
+from protocol import System, Unsupported, naps, serve
 
 URL = os.environ["BENCH_POSTGRES"]
 NAME = QUEUE = "bench"
@@ -28,9 +30,19 @@ POLLING_SECONDS = {"sync-10ms": 0.01, "async-10ms": 0.01}
 ELSE_POLLING_SECONDS = 0.05
 # 1 s by default; costs something only while a result is waited for.
 RESULT_POLLING_SECONDS = 0.01
+# Where the result tells no time.
+SELDOM = 0.25
 # Unlimited by default. 16 and 32 were slower by up to a quarter, no limit slower still for coroutines.
 THREADS = 8
 PATIENCE = 60.0
+# What a workflow consists of, each with the column, in milliseconds, that tells an old row from a new one.
+TABLES = {
+    "workflow_status": "created_at",
+    "workflow_input": "retention_timestamp",
+    "workflow_output": "retention_timestamp",
+    "operation_outputs": "completed_at_epoch_ms",
+}
+ORDER_BYTES = 2**24
 
 
 @DBOS.step()
@@ -55,6 +67,51 @@ async def run_async(steps: int) -> None:
         await step_async()
 
 
+@DBOS.workflow()
+def child(number: int) -> int:
+    return number
+
+
+# https://docs.dbos.dev/python/tutorials/queue-tutorial: enqueue all, then ask each handle.
+@DBOS.workflow()
+def fan_out(count: int) -> None:
+    note_parent()
+    handles = [DBOS.enqueue_workflow(QUEUE, child, number) for number in range(count)]
+    for handle in handles:
+        handle.get_result(polling_interval_sec=RESULT_POLLING_SECONDS)
+    note_parent()
+
+
+@DBOS.step()
+def instant() -> float:
+    return time.perf_counter()
+
+
+@DBOS.workflow()
+def loop(marks: list[int]) -> list[float]:
+    instants = (instant() for _ in range(marks[-1] + 1))
+    return [reached for number, reached in enumerate(instants) if number in marks]
+
+
+@DBOS.step()
+async def fall_asleep(until: float) -> None:
+    begin_nap(until)
+
+
+@DBOS.step()
+async def wake_up(until: float) -> None:
+    end_nap(until)
+
+
+# https://docs.dbos.dev/python/tutorials/workflow-tutorial: durable sleep.
+@DBOS.workflow()
+async def nap(until: float) -> None:
+    await fall_asleep(until)
+    # What is recorded is the instant: a replay sleeps until then.
+    await DBOS.sleep_async(left(until))
+    await wake_up(until)
+
+
 def launch() -> None:
     config = DBOSConfig(
         name=NAME,
@@ -73,6 +130,8 @@ class QueuedDbos(System):
     variants = ("sync-10ms", "async-10ms", "sync-direct", "async-direct")
     doors = ("sync",)
     drains = ("sync", "async")
+    after = 0
+    """Milliseconds since 1970: what is older is history."""
 
     def prepare(self) -> None:
         launch()
@@ -88,8 +147,30 @@ class QueuedDbos(System):
         self.options = EnqueueOptions(workflow_name=workflow.__qualname__, queue_name=QUEUE)
 
     def clear(self) -> None:
-        tables = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")
-        self.connection.execute(f"TRUNCATE {', '.join(f'dbos.{table}' for table in tables)} CASCADE")
+        if self.after:
+            later = {f"dbos.{table}": f"{column} > {self.after}" for table, column in TABLES.items()}
+            forget_later(self.connection.cursor(), later)
+        else:
+            self.connection.execute(f"TRUNCATE {', '.join(f'dbos.{table}' for table in TABLES)} CASCADE")
+
+    def history(self, count: int) -> None:
+        if count:
+            with self.connection.cursor() as cursor:
+                [(one,)] = cursor.execute(
+                    "SELECT workflow_uuid FROM dbos.workflow_status WHERE status = 'SUCCESS' LIMIT 1"
+                )
+                copies = Copies(cursor, count)
+                instants = ("updated_at", "started_at_epoch_ms", "completed_at")
+                more = {
+                    "workflow_status": instants,
+                    "operation_outputs": ("started_at_epoch_ms", "retention_timestamp"),
+                }
+                for table, column in TABLES.items():
+                    own = dict.fromkeys((column, *more.get(table, ())), copies.milliseconds)
+                    own["workflow_uuid"] = f"{copies.random_id('old.workflow_uuid')}::text"
+                    copies.of(f"dbos.{table}", own, f"workflow_uuid = '{one}'")
+        self.after = round(1000 * (time.time() - DAY / 2))
+        self.clear()
 
     def enqueue(self, count: int, steps: int) -> None:
         for _ in range(count):
@@ -103,7 +184,7 @@ class QueuedDbos(System):
                     self.client.enqueue_in_transaction(connection, self.options, steps)
 
     def finished(self) -> int:
-        return self.count("workflow_status WHERE status = 'SUCCESS'")
+        return self.count(f"workflow_status WHERE status = 'SUCCESS' AND created_at > {self.after}")
 
     def steps_done(self) -> int:
         return self.count("operation_outputs")
@@ -119,6 +200,17 @@ class QueuedDbos(System):
             self.client.enqueue(self.options, 1).get_result(polling_interval_sec=RESULT_POLLING_SECONDS)
             milliseconds.append((time.perf_counter() - began) * 1000)
         return milliseconds
+
+    def fan_out(self, count: int) -> float:
+        self.ask(fan_out, count)
+        return ms_of_child(count)
+
+    def loop_in_worker(self, marks: list[int]) -> list[float]:
+        return list(self.ask(loop, marks))
+
+    def ask(self, workflow: Any, argument: Any) -> Any:
+        options = EnqueueOptions(workflow_name=workflow.__qualname__, queue_name=QUEUE)
+        return self.client.enqueue(options, argument).get_result(polling_interval_sec=SELDOM)
 
     def worker_commands(self, processes: int) -> list[list[str]]:
         return [[sys.executable, __file__, "worker"]] * processes
@@ -156,6 +248,14 @@ class DirectDbos(QueuedDbos):
     def enqueue_many(self, count: int, steps: int, batch: int) -> None:
         raise Unsupported("no bulk start_workflow")
 
+    def nap(self, until: float, apart: float, count: int) -> None:
+        """Started directly: a queue counts those that sleep among the ``worker_concurrency`` that run."""
+        if self.variant != "async-direct":
+            raise Unsupported("keeps a thread for each sleeper")
+        workers = self.connected()
+        instants = naps(until, apart, count)
+        self.order(workers, [{"naps": instants[number :: len(workers)]} for number in range(len(workers))])
+
     def latency(self, count: int) -> list[float]:
         (milliseconds,) = self.order(self.connected()[:1], [{"latency": count}])
         return list(milliseconds)
@@ -169,7 +269,7 @@ class DirectDbos(QueuedDbos):
             self.workers.append(connection.makefile("rw"))
         return self.workers
 
-    def order(self, workers: list[Any], orders: list[dict[str, int]]) -> list[Any]:
+    def order(self, workers: list[Any], orders: list[dict[str, Any]]) -> list[Any]:
         for worker, order in zip(workers, orders, strict=True):
             print(json.dumps(order), file=worker, flush=True)
         return [json.loads(worker.readline()) for worker in workers]
@@ -202,16 +302,17 @@ def obey(runs: int = 0, steps: int = 1, latency: int = 0) -> list[float]:
 
 async def work_directly_async(path: str) -> None:
     launch()
-    reader, writer = await asyncio.open_unix_connection(path)
+    reader, writer = await asyncio.open_unix_connection(path, limit=ORDER_BYTES)
     async for line in reader:
         answer = await obey_async(**json.loads(line))
         writer.write(json.dumps(answer).encode() + b"\n")
         await writer.drain()
 
 
-async def obey_async(runs: int = 0, steps: int = 1, latency: int = 0) -> list[float]:
+async def obey_async(runs: int = 0, steps: int = 1, latency: int = 0, naps: tuple[float, ...] = ()) -> list[float]:
     # All at once: one after another it took a third longer.
     await asyncio.gather(*(DBOS.start_workflow_async(run_async, steps) for _ in range(runs)))
+    await asyncio.gather(*(DBOS.start_workflow_async(nap, until) for until in naps))
     milliseconds = []
     for _ in range(latency):
         began = time.perf_counter()

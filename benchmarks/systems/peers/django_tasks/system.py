@@ -14,11 +14,12 @@ import django
 os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
 django.setup()
 
+from copies import DAY, Copies, forget_later  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 from django_tasks_db.models import DBTaskResult  # noqa: E402
-from protocol import System, Unsupported, serve  # noqa: E402
-from tasks import step  # noqa: E402
+from protocol import System, Unsupported, naps, serve  # noqa: E402
+from tasks import nap, step  # noqa: E402
 
 OPTIONS = {
     "--settings": "settings",
@@ -30,7 +31,15 @@ OPTIONS = {
 }
 
 
+TABLE = DBTaskResult._meta.db_table
+
+
 class DjangoTasks(System):
+    place = "(0,0)"
+    """Where in the table history ends: it has no index by which later tasks could be counted without all others."""
+    after = 0.0
+    """Unix time: what is older is history."""
+
     def prepare(self) -> None:
         call_command("migrate", verbosity=0)
 
@@ -39,7 +48,24 @@ class DjangoTasks(System):
 
     def clear(self) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(f"TRUNCATE {DBTaskResult._meta.db_table}")
+            if self.after:
+                forget_later(cursor, {TABLE: f"enqueued_at > to_timestamp({self.after})"})
+            else:
+                cursor.execute(f"TRUNCATE {TABLE}")
+
+    def history(self, count: int) -> None:
+        self.after = time.time() - DAY / 2
+        with connection.cursor() as cursor:
+            if count:
+                one = DBTaskResult.objects.successful().values_list("pk", flat=True)[0]
+                copies = Copies(cursor, count)
+                own = dict.fromkeys(("enqueued_at", "started_at", "finished_at"), copies.at)
+                copies.of(TABLE, own | {"id": copies.random_id("old.id")}, f"id = '{one}'")
+            self.clear()
+            # No page of the history has room for a later task, but the last.
+            cursor.execute(f"VACUUM (FULL, ANALYZE) {TABLE}")
+            cursor.execute(f"SELECT coalesce(max(ctid), '(0,0)')::text FROM {TABLE}")
+            [self.place] = cursor.fetchone()
 
     def enqueue(self, count: int, steps: int) -> None:
         if steps > 1:
@@ -48,7 +74,9 @@ class DjangoTasks(System):
             step.enqueue()
 
     def finished(self) -> int:
-        return DBTaskResult.objects.successful().count()
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM {TABLE} WHERE status = 'SUCCESSFUL' AND ctid > '{self.place}'")
+            return int(cursor.fetchone()[0])
 
     def latency(self, count: int) -> list[float]:
         milliseconds = []
@@ -60,6 +88,10 @@ class DjangoTasks(System):
                 result.refresh()
             milliseconds.append((time.perf_counter() - began) * 1000)
         return milliseconds
+
+    def nap(self, until: float, apart: float, count: int) -> None:
+        for instant in naps(until, apart, count):
+            nap.enqueue(instant)
 
     def worker_commands(self, processes: int) -> list[list[str]]:
         options = [part for option in OPTIONS.items() for part in option]

@@ -4,14 +4,13 @@ Settings: the environment variables of https://dramatiq.io/reference.html; ``def
 are a ``pipeline`` (of 495 at most). There is no bulk door: a ``group`` sends its messages one by one.
 """
 
-import os
 import sys
 import time
 from pathlib import Path
 
-from dramatiq import pipeline
-from protocol import System, Unsupported, serve
-from tasks import RUNS, STEPS, answer, broker, last_step, step
+from dramatiq import group, pipeline
+from protocol import System, Unsupported, naps, serve
+from tasks import RUNS, STEPS, answer, broker, child, last_step, nap, step
 
 FOLDER = str(Path(__file__).parent)
 SETTINGS = {
@@ -20,6 +19,9 @@ SETTINGS = {
     "dramatiq_queue_prefetch": "256",
     # How long an idle worker sleeps at most: a second by default, which the first message after a pause waits for.
     "dramatiq_worker_timeout": "10",
+    # Of delayed messages a process holds a thousand for each thread at most: when these are all for tomorrow, nobody
+    # gets to know of one that is due sooner.
+    "dramatiq_delay_queue_prefetch": "100000",
 }
 
 
@@ -35,8 +37,8 @@ class Dramatiq(System):
 
     def clear(self) -> None:
         broker.client.flushdb()
-        for file in (STEPS, RUNS):
-            os.ftruncate(file, 0)
+        for notes in (STEPS, RUNS):
+            notes.clear()
 
     def enqueue(self, count: int, steps: int) -> None:
         for _ in range(count):
@@ -46,10 +48,10 @@ class Dramatiq(System):
                 send_steps(steps)
 
     def finished(self) -> int:
-        return os.fstat(RUNS).st_size
+        return RUNS.count()
 
     def steps_done(self) -> int:
-        return os.fstat(STEPS).st_size
+        return STEPS.count()
 
     def latency(self, count: int) -> list[float]:
         milliseconds = []
@@ -58,6 +60,17 @@ class Dramatiq(System):
             answer.send().get_result(block=True)
             milliseconds.append((time.perf_counter() - began) * 1000)
         return milliseconds
+
+    def nap(self, until: float, apart: float, count: int) -> None:
+        for instant in naps(until, apart, count):
+            nap.send(instant)
+
+    def fan_out(self, count: int) -> float:
+        """A ``group``, which is sent from here, and whose results are asked for here: it has no parent."""
+        began = time.perf_counter()
+        results = group(child.message(number) for number in range(count)).run().get_results(block=True, timeout=180_000)
+        assert len(list(results)) == count
+        return 1000 * (time.perf_counter() - began) / count
 
     def worker_commands(self, processes: int) -> list[list[str]]:
         is_best = self.variant == "best"

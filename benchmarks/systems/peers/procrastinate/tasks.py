@@ -1,7 +1,9 @@
 """The Procrastinate application, which the client and the workers use."""
 
 import os
+from datetime import UTC, datetime
 
+from notes import begin_nap, end_nap
 from procrastinate import App, PsycopgConnector
 
 # Trials: one job at a time drains half as fast as five at a time, and from there to fifty nothing changes.
@@ -24,3 +26,15 @@ async def step(left: int) -> None:
 @app.task(name="last_step")
 async def last_step() -> None:
     pass
+
+
+@app.task(name="nap")
+async def nap(until: float) -> None:
+    """There is no sleep: a job defers another one for later."""
+    begin_nap(until)
+    await after_nap.configure(schedule_at=datetime.fromtimestamp(until, UTC)).defer_async(until=until)
+
+
+@app.task(name="after_nap")
+async def after_nap(until: float) -> None:
+    end_nap(until)

@@ -12,13 +12,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import restate
-from protocol import System, Unsupported, serve
+from notes import begin_nap, end_nap, left, ms_of_child, note_parent
+from protocol import System, Unsupported, batches, naps, serve
 
 VERSION = "1.7.12"
 SERVER = f"@restatedev/restate-server@{VERSION}"
@@ -61,6 +63,57 @@ async def run(ctx: restate.Context, steps: int) -> None:
 async def start_many(ctx: restate.Context, order: dict[str, int]) -> None:
     for _ in range(order["runs"]):
         ctx.service_send(run, order["steps"])
+
+
+async def fall_asleep(until: float) -> None:
+    begin_nap(until)
+
+
+async def wake_up(until: float) -> None:
+    end_nap(until)
+
+
+# After a minute by default, and no more than a thousand invocations are open at a time.
+@service.handler(inactivity_timeout=timedelta(milliseconds=100))
+async def nap(ctx: restate.Context, until: float) -> None:
+    await ctx.run_typed("before", fall_asleep, until=until)
+    # What is journaled is the instant: a replay sleeps until then.
+    await ctx.sleep(timedelta(seconds=left(until)))
+    await ctx.run_typed("after", wake_up, until=until)
+
+
+@service.handler()
+async def start_naps(ctx: restate.Context, order: dict[str, list[float]]) -> None:
+    for until in order["naps"]:
+        ctx.service_send(nap, until)
+
+
+@service.handler()
+async def child(ctx: restate.Context, number: int) -> int:
+    return number
+
+
+# https://docs.restate.dev/guides/parallelizing-work
+@service.handler()
+async def fan_out(ctx: restate.Context, count: int) -> None:
+    note_parent()
+    for call in [ctx.service_call(child, number) for number in range(count)]:
+        await call
+    note_parent()
+
+
+async def instant() -> float:
+    return time.perf_counter()
+
+
+@service.handler()
+async def loop(ctx: restate.Context, marks: list[int]) -> list[float]:
+    seen = []
+    for number in range(marks[-1] + 1):
+        reached = await ctx.run_typed("turn", instant)
+        if number in marks:
+            seen.append(reached)
+    return seen
 
 
 app = restate.app(services=[service])
@@ -144,6 +197,17 @@ class RestateSystem(System):
             self.ingress.ask("POST", "/restate/call/bench/run", 1)
             milliseconds.append((time.perf_counter() - began) * 1000)
         return milliseconds
+
+    def nap(self, until: float, apart: float, count: int) -> None:
+        for instants in batches(naps(until, apart, count)):
+            self.ingress.ask("POST", "/restate/call/bench/start_naps", {"naps": instants})
+
+    def fan_out(self, count: int) -> float:
+        self.ingress.ask("POST", "/restate/call/bench/fan_out", count)
+        return ms_of_child(count)
+
+    def loop_in_worker(self, marks: list[int]) -> list[float]:
+        return list(self.ingress.ask("POST", "/restate/call/bench/loop", marks))
 
     def worker_commands(self, processes: int) -> list[list[str]]:
         self.has_workers = True
