@@ -136,20 +136,24 @@ class RedisQueue:
         # The first one, and in the same trip what is there behind it or has come with it: one claim is for all of it.
         block = max(timeout, SHORTEST_BLOCK)
         taking = ("EVALSHA", self._take.sha, len(keys), *keys, limit - 1)
-        first, others = replies = self._wait(client.connection_pool, block, ("BLPOP", *keys, block), taking)
-        if isinstance(first, tuple | list):
-            found.append(first[1])
-        if isinstance(others, list):
-            found += others
-        elif isinstance(others, NoScriptError):
+        replies: list[Any] = []
+        try:
+            self._wait(client.connection_pool, block, [("BLPOP", *keys, block), taking], replies)
+        finally:
+            first, others = (*replies, None, None)[:2]
+            if isinstance(first, list):
+                found.append(first[1])
+            if isinstance(others, list):
+                found += others
+        if isinstance(others, NoScriptError):
             # It is told of the script, and asked again.
             found += self._take(keys=keys, args=[limit - 1])
         for reply in replies:
             if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
                 raise reply
 
-    def _wait(self, pool: Any, seconds: float, *commands: tuple[Any, ...]) -> list[Any]:
-        """The replies, or refusals, to commands the first of which blocks for so long."""
+    def _wait(self, pool: Any, seconds: float, commands: list[tuple[Any, ...]], replies: list[Any]) -> None:
+        """Into ``replies`` those, or refusals, to commands the first of which blocks for so long."""
         connection = pool.get_connection()
         try:
             connection.send_packed_command(connection.pack_commands(commands))
@@ -158,7 +162,10 @@ class RedisQueue:
                 # of this, it is late, as it would have been.
                 with suppress(redis.RedisError, OSError):
                     self._client(PUSH_SECONDS).ping()
-            return [_reply(connection) for _ in commands]
+                if not connection.can_read(timeout=HANG_SECONDS):
+                    raise redis.TimeoutError(f"no answer {HANG_SECONDS} s after it was due")
+            for _ in commands:
+                replies.append(_reply(connection))
         except BaseException:
             # Nobody knows which replies would still come from it.
             connection.disconnect()

@@ -56,11 +56,13 @@ class Batch:
     logged: Rows = field(default_factory=list)
     are_new: bool = True
     """Whether no entry is known to be there already."""
+    has_order: bool = False
+    """Whether one of its entries takes the place of one that is forgotten."""
 
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing of what is rare, or has to look at the world after the fence."""
-        return not (self.suspending or self.children or self.consumed or self.answers or self.forgotten or self.notes)
+        return not (self.suspending or self.children or self.consumed or self.answers or self.notes or self.has_order)
 
     def add(self, lease: Lease, write: Write) -> None:
         run_id = self.dialect.key(lease.run_id)
@@ -73,6 +75,7 @@ class Batch:
             self._add_children(run_id, write.children)
         if write.forgotten:
             self.forgotten += [{"run_id": run_id, "path": path} for path in write.forgotten]
+            self.has_order = self.has_order or not write.forgotten.isdisjoint(write.entries)
         if write.consumed:
             self.consumed += [{"run_id": run_id, "event_id": id_, "path": path} for id_, path in write.consumed.items()]
         if write.answers:

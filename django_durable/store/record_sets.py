@@ -11,7 +11,7 @@ from .database import as_json, as_value
 from .dialects import Dialect
 from .lone import Shape, add_parameters
 
-AT_ONCE = ("entries", "payloads", "logged", "leaving")
+AT_ONCE = ("entries", "forgotten", "payloads", "logged", "leaving")
 """The record sets that one statement can write."""
 IDS = "ids"
 """The parameter that names the runs of a batch of several."""

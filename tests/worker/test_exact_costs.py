@@ -172,6 +172,21 @@ def test_a_step_is_one_commit_without_a_new_connection_or_thread(works: Works, w
 
 
 @prepared_or_not
+@pytest.mark.parametrize("history", [0, 3])
+def test_a_turn_of_a_loop_costs_what_its_step_costs(works: Works, history: int) -> None:
+    """Its state goes with the step of the next one, and so does what is over and leaves the journal."""
+    wire = works.off(lambda: workflows.many_turns.enqueue(STEPS, history))
+    # The claim, the steps, the loop's end with the outcome.
+    assert wire.commits == 1 + STEPS + 1, wire.most_common()
+    # SQLite: BEGIN, fence, rows, COMMIT, and at the end payload and run; one more for what is deleted, by each commit
+    # once there is something.
+    deleting = STEPS - history
+    assert wire.round_trips == (1 + 4 * STEPS + 6 + deleting if IS_SQLITE else 1 + STEPS + 1), wire.most_common()
+    assert wire.redis == ([POP] if IS_REDIS else [])
+    assert (wire.connections, wire.threads) == (0, 0)
+
+
+@prepared_or_not
 @pytest.mark.parametrize(
     ("workflow", "threads"), [(workflows.one_step, 0), (workflows.one_step_async, 1)], ids=["def", "async def"]
 )

@@ -158,26 +158,26 @@ def _tap_typed(patch: pytest.MonkeyPatch, tap: Tap) -> None:
 
 def _tap_redis(patch: pytest.MonkeyPatch, tap: Tap) -> None:
     from redis import Redis
-    from redis.client import Pipeline
 
+    from django_durable.queues.redis import RedisQueue
     from django_durable.queues.unawaited import Unawaited
 
-    execute, execute_all, send = Redis.execute_command, Pipeline.execute, Unawaited.send
+    execute, wait, send = Redis.execute_command, RedisQueue._wait, Unawaited.send
 
     def tapped_execute(self: Any, *args: Any, **options: Any) -> Any:
         tap.wire.redis.append(str(args[0]))
         return execute(self, *args, **options)
 
-    def tapped_execute_all(self: Any, **options: Any) -> Any:
-        tap.wire.redis.append(" ".join(str(args[0]) for args, _ in self.command_stack))
-        return execute_all(self, **options)
+    def tapped_wait(self: Any, pool: Any, seconds: float, commands: Any, replies: Any) -> None:
+        tap.wire.redis.append(" ".join(command[0] for command in commands))
+        wait(self, pool, seconds, commands, replies)
 
     def tapped_send(self: Any, commands: Any, **options: Any) -> Any:
         tap.wire.redis.append(" ".join(command[0] for command in commands))
         return send(self, commands, **options)
 
     patch.setattr(Redis, "execute_command", tapped_execute)
-    patch.setattr(Pipeline, "execute", tapped_execute_all)
+    patch.setattr(RedisQueue, "_wait", tapped_wait)
     patch.setattr(Unawaited, "send", tapped_send)
 
 

@@ -271,6 +271,7 @@ def write_at_once(
     """
     parts: dict[str, Callable[[Dialect], str]] = {
         "entries": partial(insert_entries, are_new=are_new),
+        "forgotten": forget_entries,
         "payloads": upsert_payloads,
         "logged": insert_log,
         "leaving": partial(leave, may_undo=may_undo, more="h.cancelling, h.pausing, " if ids else ""),
