@@ -67,7 +67,7 @@ REST: dict[str, Rest] = {
         partial(with_and_without, scenario=scenarios.drain), ALL_BUT_ASYNC_DATABASE, peers=WITH_TABLES, deletes=True
     ),
     "S7": Rest(sleepers, ALL_BUT_ASYNC_DATABASE),
-    "S7-beside": Rest(naps, (*BOTH_KINDS, "sync-database", "async-database"), peers=WITH_SLEEP),
+    "S7-beside": Rest(naps, BOTH_KINDS, peers=WITH_SLEEP),
     "S8-fan-out": Rest(flat.fan_out, BOTH_QUEUES, peers=WITH_CHILDREN),
     "S8-loop": Rest(flat.loop),
     "S8-worker-loop": Rest(flat.worker_loop, ("sync", "sync-plain"), times=2, peers=WITH_STEPS),
