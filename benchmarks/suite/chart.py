@@ -17,7 +17,7 @@ CHARTS = (
 )
 """What is drawn: rates, of which more is better."""
 
-WIDTH, LABELS, FIGURES = 860, 230, 180
+WIDTH, LABELS, FIGURES = 860, 230, 230
 WAITS = 0.8
 """So much of its rate, or less, is left to who waits for long before the first outcome: it is told."""
 BAR, GAP, TITLE, BETWEEN = 16, 6, 22, 18

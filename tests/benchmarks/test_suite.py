@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import machine, pace, page, quiet, scenarios
-from benchmarks.suite.chart import chart
+from benchmarks.suite.chart import WIDTH, chart
 from benchmarks.suite.goals import GOALS, judge
 from benchmarks.suite.ledger import Incomparable, Ledger
 from benchmarks.suite.machine import commit, without_git
@@ -30,6 +30,7 @@ from tests.benchmarks.ledgers import ledger
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CPU = "CPU client, workers, PostgreSQL, µs each"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_committed_page_and_ratios_are_those_of_the_committed_figures(
@@ -276,7 +277,7 @@ def test_the_chart_has_a_bar_for_each_series_as_long_as_its_rate(tmp_path: Path)
         S2_drain__celery__best=[200.0],
         S2_drain__limits__django=[9000.0],
     )
-    bars = list(ElementTree.fromstring(chart(made, ["celery"])).iter("{http://www.w3.org/2000/svg}rect"))  # noqa: S314
+    bars = list(ElementTree.fromstring(chart(made, ["celery"])).iter(f"{SVG}rect"))  # noqa: S314
     assert [bar.get("class") for bar in bars] == ["ours", "lossy", "theirs"]
     longest = int(bars[0].get("width", 0))
     assert [int(bar.get("width", 0)) for bar in bars] == [longest, round(longest / 2), round(longest / 4)]
@@ -287,6 +288,15 @@ def test_a_bar_says_where_much_came_before_the_first_outcome(tmp_path: Path) -> 
     for variant, released in (("sync", 320.0), ("sync-database", 319.0)):
         made.add("django_durable", variant, Sample("S2_drain", 400.0, {"from_release": released}, 0.0))
     assert [text for text in chart(made, []).split(">") if "release" in text] == ["400 (319 from the release)</text"]
+
+
+def test_what_stands_beside_the_longest_bar_fits_into_the_picture(tmp_path: Path) -> None:
+    made = ledger(tmp_path / "results.json")
+    made.add("django_durable", "async", Sample("S3_steps", 123456.0, {"from_release": 12345.0}, 0.0))
+    texts = list(ElementTree.fromstring(chart(made, [])).iter(f"{SVG}text"))  # noqa: S314
+    [told] = [text for text in texts if (text.text or "").startswith("123,456")]
+    # Of letters that are half as wide as they are high.
+    assert float(told.get("x", "")) + 13 / 2 * len(told.text or "") < WIDTH
 
 
 def test_the_page_keeps_what_people_wrote_and_renews_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
