@@ -18,18 +18,17 @@ import psycopg
 import sqlalchemy
 from copies import DAY, Copies, forget_later
 from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
-from notes import begin_nap, end_nap, left, ms_of_child, note_parent
+from notes import ms_of_child
 from protocol import System, Unsupported, naps, serve
+from workflows import QUEUE, RESULT_POLLING_SECONDS, fan_out, loop, nap, run, run_async
 
 URL = os.environ["BENCH_POSTGRES"]
-NAME = QUEUE = "bench"
+NAME = QUEUE
 # Without a limit the first worker to look takes the whole queue; 20 was slower, 100 and 500 were not faster.
 WORKER_CONCURRENCY = 200
 # 1 s by default. At 0.01 it drained no faster, and an idle worker took a fifth of a core; a lone run waits for it.
 POLLING_SECONDS = {"sync-10ms": 0.01, "async-10ms": 0.01}
 ELSE_POLLING_SECONDS = 0.05
-# 1 s by default; costs something only while a result is waited for.
-RESULT_POLLING_SECONDS = 0.01
 # Where the result tells no time.
 SELDOM = 0.25
 # Unlimited by default. 16 and 32 were slower by up to a quarter, no limit slower still for coroutines.
@@ -43,73 +42,6 @@ TABLES = {
     "operation_outputs": "completed_at_epoch_ms",
 }
 ORDER_BYTES = 2**24
-
-
-@DBOS.step()
-def step() -> None:
-    pass
-
-
-@DBOS.workflow()
-def run(steps: int) -> None:
-    for _ in range(steps):
-        step()
-
-
-@DBOS.step()
-async def step_async() -> None:
-    pass
-
-
-@DBOS.workflow()
-async def run_async(steps: int) -> None:
-    for _ in range(steps):
-        await step_async()
-
-
-@DBOS.workflow()
-def child(number: int) -> int:
-    return number
-
-
-# https://docs.dbos.dev/python/tutorials/queue-tutorial: enqueue all, then ask each handle.
-@DBOS.workflow()
-def fan_out(count: int) -> None:
-    note_parent()
-    handles = [DBOS.enqueue_workflow(QUEUE, child, number) for number in range(count)]
-    for handle in handles:
-        handle.get_result(polling_interval_sec=RESULT_POLLING_SECONDS)
-    note_parent()
-
-
-@DBOS.step()
-def instant() -> float:
-    return time.perf_counter()
-
-
-@DBOS.workflow()
-def loop(marks: list[int]) -> list[float]:
-    instants = (instant() for _ in range(marks[-1] + 1))
-    return [reached for number, reached in enumerate(instants) if number in marks]
-
-
-@DBOS.step()
-async def fall_asleep(until: float) -> None:
-    begin_nap(until)
-
-
-@DBOS.step()
-async def wake_up(until: float) -> None:
-    end_nap(until)
-
-
-# https://docs.dbos.dev/python/tutorials/workflow-tutorial: durable sleep.
-@DBOS.workflow()
-async def nap(until: float) -> None:
-    await fall_asleep(until)
-    # What is recorded is the instant: a replay sleeps until then.
-    await DBOS.sleep_async(left(until))
-    await wake_up(until)
 
 
 def launch() -> None:
