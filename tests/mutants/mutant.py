@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ENGINE = "django_durable"
-SQLITE, POSTGRES = "sqlite", "postgres-database"
-"""Where the tests of a mutant run. No fault here is one of Redis alone, and without it a run begins sooner."""
+SQLITE, POSTGRES, REDIS = "sqlite", "postgres-database", "postgres-redis"
+"""Where the tests of a mutant run. Hardly a fault here is one of Redis alone, and without it a run begins sooner."""
 STORE, MET = "tests/store/test_postgres_races.py::", "tests/reliability/test_postgres_races.py::"
 """The tests of races: of one statement, where somebody commits between its snapshot and its lock; and of two
 transactions, where the first has acted and not committed when the second acts."""

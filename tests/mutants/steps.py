@@ -33,6 +33,15 @@ RESULTS = [
         ),
     ),
     Mutant(
+        "forgotten-with-its-successor",
+        "store/batch.py",
+        "self.has_order = self.has_order or not write.forgotten.isdisjoint(write.entries)",
+        "pass",
+        "An entry and the one whose place it takes are written by two parts of one statement, which see nothing of it.",
+        ("tests/store/test_forgetting.py::test_what_takes_the_place_of_what_is_forgotten_stays",),
+        backend=POSTGRES,
+    ),
+    Mutant(
         "body-outside-of-its-transaction",
         "executor/atomic.py",
         "with _writer(db), transaction.atomic(using=db.alias):",

@@ -14,7 +14,7 @@ from tests.mutants.__main__ import line, main, passes
 from tests.mutants.copying import ROOT, Copy
 from tests.mutants.every import MUTANTS
 from tests.mutants.making import a_mutant
-from tests.mutants.mutant import ENGINE, POSTGRES, SQLITE, DoesNotApply, Mutant
+from tests.mutants.mutant import ENGINE, POSTGRES, REDIS, SQLITE, DoesNotApply, Mutant
 from tests.mutants.trying import KILLED, SURVIVED, UNFIT, Verdict
 
 every = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -28,7 +28,7 @@ LEAST = 83
 def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
     names = Counter(mutant.name for mutant in MUTANTS)
     assert len(names) == len(MUTANTS) >= LEAST
-    assert {mutant.backend for mutant in MUTANTS} == {SQLITE, POSTGRES}
+    assert {mutant.backend for mutant in MUTANTS} == {SQLITE, POSTGRES, REDIS}
 
 
 @every
@@ -46,7 +46,8 @@ def test_it_applies_to_one_line_and_is_other_code(mutant: Mutant) -> None:
 def test_the_tests_that_have_to_notice_are_there(mutant: Mutant) -> None:
     assert mutant.tests
     for test in mutant.tests:
-        file, _, name = test.partition("::")
+        file, _, within = test.partition("::")
+        name = within.rpartition("::")[2]
         assert (ROOT / file).is_file(), test
         assert not name or f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(), test
         if "/test_postgres_" in file:

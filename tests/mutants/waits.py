@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import MET, POSTGRES, Mutant
+from .mutant import MET, POSTGRES, REDIS, Mutant
 
 WAKES = [
     Mutant(
@@ -85,6 +85,15 @@ WAKES = [
 ]
 
 TIMES = [
+    Mutant(
+        "redis-is-not-reminded",
+        "queues/redis.py",
+        "self._client(PUSH_SECONDS).ping()",
+        "pass",
+        "A run that comes due is claimed when Redis looks whose time is up, up to a tenth of a second later.",
+        ("tests/queues/test_contract.py::TestRedisQueue::test_a_pop_waits_no_longer_than_it_is_to",),
+        backend=REDIS,
+    ),
     Mutant(
         "transaction-s-clock",
         "store/dialects/postgresql.py",

@@ -1,7 +1,7 @@
 """The commit path: what many runs made durable in one go, each under its own token.
 
-On PostgreSQL the fence, the journal rows, the outcomes and their payloads are one statement. What must look
-at the world after the fence (suspensions) or is rare (children, events) follows in the same transaction.
+On PostgreSQL the fence, the journal rows that come and go, the outcomes and their payloads are one statement. What must
+look at the world after the fence (suspensions) or is rare (children, events) follows in the same transaction.
 """
 
 from __future__ import annotations
@@ -261,8 +261,8 @@ def clear_suspicion(d: Dialect) -> str:
 def write_at_once(
     d: Dialect, given: Collection[str], *, are_new: bool = False, may_undo: bool = True, ids: str = ""
 ) -> str:
-    """Fence, journal, payloads, log and outcomes in one statement, for databases whose CTEs can write. Each row ends
-    with the number of the run's last line of the log, where there are ``logged``.
+    """Fence, journal with what it forgets, payloads, log and outcomes in one statement, for databases whose CTEs can
+    write. Each row ends with the number of the run's last line of the log, where there are ``logged``.
 
     ``given`` names the record sets that have rows: to plan a part costs far more than the rows that it has not.
     ``are_new``: as for ``insert_entries``. ``may_undo``: as for ``leave``, which few have, and without it the statement
