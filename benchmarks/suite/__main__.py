@@ -1,9 +1,9 @@
 """``python -m benchmarks.suite``: every figure, written to ``benchmarks/results.json``; ratios are printed first.
 
 ``--systems dbos,limits``, ``--variants sync`` and ``--scenarios S1,S2`` leave out the others, ``--rest`` measures what
-takes longer, ``--resume`` goes on where a run was stopped and adds to what it has,
-``--part 0.02`` tries it all with a fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be
-of two machines, servers or states of the code.
+takes longer, ``--resume`` goes on where a run was stopped and adds to what it has, ``--part 0.02`` tries it all with a
+fiftieth of the runs. Exit status 1 where a goal is missed, 2 where figures would be of two machines, servers or states
+of the code.
 """
 
 from __future__ import annotations

@@ -7,22 +7,22 @@ the system starts runs, begun by its workers, and asleep by its own means; they 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from benchmarks.systems.copies import DAY
 from benchmarks.systems.notes import NAPPING, WOKEN, Notes
 
 from .meter import Meter
-from .scenarios import TIMEOUT, Bench, Once, Sample
-from .sleepers import MEGABYTE
+from .scenarios import Bench, Once, Sample
+from .sleepers import MEGABYTE, late, resident, wait
 from .workers import Workers
 
 ASLEEP, DUE, EACH_SECOND = 5_000, 1_000, 100
-DAY = 86_400.0
-"""Seconds that most of them would sleep."""
 BEGINS_AFTER, LONGER = 10.0, 3.0
 """Those that come due are all asleep before the first of them is due: after so many seconds, and so many times what as
 many took before."""
@@ -58,7 +58,7 @@ def _measured(bench: Bench, started: Workers, napping: Notes, woken: Notes) -> I
     idle, asleep, due = _resident(bench, started), bench.part_of(ASLEEP), bench.part_of(DUE)
     began = time.monotonic()
     bench.client.ask("nap", until=time.time() + DAY, apart=0, count=asleep)
-    _wait(lambda: napping.count() >= asleep, f"not all of {asleep} runs were asleep")
+    wait(partial(_are_there, napping, asleep), f"not all of {asleep} runs were asleep", LOOK_SECONDS)
     each = (time.monotonic() - began) / asleep
     noise = bench.wait_until_quiet(are_up=True)
     yield Sample("S7_beside_asleep_mb", _resident(bench, started) - idle, {}, noise)
@@ -66,7 +66,8 @@ def _measured(bench: Bench, started: Workers, napping: Notes, woken: Notes) -> I
     for first in range(0, due, LOT):
         count = min(LOT, due - first)
         bench.client.ask("nap", until=until + first / EACH_SECOND, apart=1 / EACH_SECOND, count=count)
-        _wait(lambda begun=asleep + first + count: napping.count() >= begun, f"not all of {due} runs were asleep")
+        begun = asleep + first + count
+        wait(partial(_are_there, napping, begun), f"not all of {due} runs were asleep", LOOK_SECONDS)
     if time.time() > until:
         raise RuntimeError("the first came due before all were asleep")
     meter, most = Meter(bench.stage, bench.client.pid, started), 0.0
@@ -76,34 +77,22 @@ def _measured(bench: Bench, started: Workers, napping: Notes, woken: Notes) -> I
         most = max(most, _resident(bench, started) - idle)
         return len(dict(woken.read())) >= due
 
-    _wait(are_woken, f"not all of {due} sleepers were woken")
+    wait(are_woken, f"not all of {due} sleepers were woken", LOOK_SECONDS)
     cost = meter.cost(due)
     started.check()
     # Of who noted twice, since it was run again, the last time.
-    lags = sorted(1000 * late for late in dict(woken.read()).values())
+    lags = sorted(1000 * seconds for seconds in dict(woken.read()).values())
     if lags[0] < EARLY_MS:
         raise RuntimeError(f"a sleep ended {-lags[0]:.0f} ms early")
-    yield Sample("S7_beside_lag_p50_ms", lags[due // 2], cost, noise, due)
-    yield Sample("S7_beside_lag_p99_ms", lags[min(due - 1, int(0.99 * due))], cost, noise, due)
+    yield from late("S7_beside", lags, cost, noise)
     yield Sample("S7_beside_more_mb", most, cost, noise, due)
+
+
+def _are_there(noted: Notes, count: int) -> bool:
+    return noted.count() >= count
 
 
 def _resident(bench: Bench, started: Workers) -> float:
     """Megabytes of the workers, and of a server that the client has started for them (Restate's)."""
     everyone = [*started.all(), *psutil.Process(bench.client.pid).children(recursive=True)]
-    found = 0
-    for process in everyone:
-        try:
-            found += process.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return found / MEGABYTE
-
-
-def _wait(is_so: Callable[[], bool], message: str) -> None:
-    """Raises TimeoutError."""
-    ends = time.monotonic() + TIMEOUT
-    while not is_so():
-        if time.monotonic() > ends:
-            raise TimeoutError(f"{message} in {TIMEOUT:.0f} s")
-        time.sleep(LOOK_SECONDS)
+    return sum(resident(everyone).values()) / MEGABYTE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,33 +43,49 @@ def sleepers(bench: Bench) -> Iterator[Once]:
 
 
 def _measured(bench: Bench, started: Workers) -> Iterator[Sample]:
-    idle = resident(started)
+    idle = resident(started.all())
     due = bench.part_of(DUE)
     bench.client.ask("sleep_many", count=bench.part_of(ASLEEP))
     yield _idle_queries(bench)
     noise = bench.wait_until_quiet()
-    yield Sample("S7_asleep_more_mb", most_more(idle, resident(started)), {}, noise)
+    yield Sample("S7_asleep_more_mb", most_more(idle, resident(started.all())), {}, noise)
     bench.client.ask("wake_later", count=due, each_second=EACH_SECOND, seconds=bench.seconds_of(BEGINS_AFTER))
     meter, more = Meter(bench.stage, bench.client.pid, started), 0.0
-    ends = time.monotonic() + TIMEOUT
-    while not bench.client.ask("have_woken").result:
-        if time.monotonic() > ends:
-            raise TimeoutError(f"not all of {due} sleepers were woken in {TIMEOUT:.0f} s")
-        more = max(more, most_more(idle, resident(started)))
-        time.sleep(LOOK_SECONDS)
+
+    def are_woken() -> bool:
+        nonlocal more
+        more = max(more, most_more(idle, resident(started.all())))
+        return bool(bench.client.ask("have_woken").result)
+
+    wait(are_woken, f"not all of {due} sleepers were woken", LOOK_SECONDS)
     cost = meter.cost(due)
     started.check()
     lags = bench.client.ask("lags").result
     assert len(lags) == due, (len(lags), due)
-    yield Sample("S7_lag_p50_ms", lags[due // 2], cost, noise, due)
-    yield Sample("S7_lag_p99_ms", lags[min(due - 1, int(0.99 * due))], cost, noise, due)
+    yield from late("S7", lags, cost, noise)
     yield Sample("S7_rss_more_mb", more, cost, noise, due)
 
 
-def resident(started: Workers) -> dict[int, int]:
-    """Bytes of each process."""
+def late(prefix: str, lags: Sequence[float], cost: dict[str, float], noise: float) -> Iterator[Sample]:
+    """``lags``: milliseconds of each that was woken, sorted."""
+    due = len(lags)
+    yield Sample(f"{prefix}_lag_p50_ms", lags[due // 2], cost, noise, due)
+    yield Sample(f"{prefix}_lag_p99_ms", lags[min(due - 1, int(0.99 * due))], cost, noise, due)
+
+
+def wait(is_so: Callable[[], bool], message: str, pause: float) -> None:
+    """Asks every ``pause`` seconds. Raises TimeoutError."""
+    ends = time.monotonic() + TIMEOUT
+    while not is_so():
+        if time.monotonic() > ends:
+            raise TimeoutError(f"{message} in {TIMEOUT:.0f} s")
+        time.sleep(pause)
+
+
+def resident(processes: Iterable[psutil.Process]) -> dict[int, int]:
+    """Bytes of each."""
     found = {}
-    for process in started.all():
+    for process in processes:
         try:
             found[process.pid] = process.memory_info().rss
         except psutil.NoSuchProcess:

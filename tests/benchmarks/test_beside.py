@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 
 from benchmarks.suite import client as suite_client
-from benchmarks.suite import history, naps, rest, scenarios
+from benchmarks.suite import history, naps, rest, scenarios, sleepers
 from benchmarks.suite.rest import REST, Rest
 from benchmarks.suite.scenarios import Bench, Sample, Sizes
 from benchmarks.systems import notes
@@ -202,7 +202,7 @@ def test_a_sleep_that_ends_early_is_no_figure(napping: Bench) -> None:
 def test_who_does_not_wake_everybody_is_not_waited_for_for_ever(
     napping: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naps, "TIMEOUT", 0.01)
+    monkeypatch.setattr(sleepers, "TIMEOUT", 0.01)
     with pytest.raises(TimeoutError, match="not all of 2 sleepers were woken"):
         asleep(napping, [0.1, 0.2], [])
 

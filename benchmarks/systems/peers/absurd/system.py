@@ -24,7 +24,7 @@ QUEUE, CHILDREN = "bench", "bench_children"
 WITH_CHILDREN = "sync-children"
 # Whose id was made at that instant (UUIDv7) or before is history.
 OLDEST = "00000000-0000-0000-0000-000000000000"
-# What a task consists of, each with its own id, the first of which tells old rows from new ones.
+# What a task consists of, each with the id by which old rows are told from new ones.
 TABLES = {f"absurd.t_{QUEUE}": "task_id", f"absurd.r_{QUEUE}": "run_id", f"absurd.c_{QUEUE}": "task_id"}
 # A worker has one connection, so threads only wait for it: each run took half as much CPU again with four or eight.
 CONCURRENCY = 1
@@ -148,9 +148,10 @@ def work(queue: str) -> None:
     def fan_out(params: dict[str, Any], ctx: TaskContext) -> None:
         note_parent()
         # Whoever runs it again must not start them twice.
-        keys = (f"{params['key']}-{number}" for number in range(params["count"]))
-        options = ((key, {"number": number}) for number, key in enumerate(keys))
-        children = [app.spawn("child", given, queue=CHILDREN, idempotency_key=key) for key, given in options]
+        children = [
+            app.spawn("child", {"number": number}, queue=CHILDREN, idempotency_key=f"{params['key']}-{number}")
+            for number in range(params["count"])
+        ]
         for one in children:
             ctx.await_task_result(one["task_id"], CHILDREN)
         note_parent()
