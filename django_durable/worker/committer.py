@@ -11,7 +11,8 @@ coroutines a quarter slower, and the steps of one run beside another that was in
 The commit that is under way is the linger of those who come meanwhile. But threads that were just answered together
 come back together, and are waited for (``Cohort``).
 
-Where commits take long, a full batch of those who wait in no thread is committed beside the leader's (``Relief``).
+Where commits take long, a full batch of those who wait in no thread is committed beside the leader's (``Relief``), and
+who fills it lets it be taken (``GivingWay``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .cohort import Cohort
+from .giving_way import LONGEST_SECONDS as WAY_SECONDS
+from .giving_way import GivingWay
 from .held import HeldRows
 from .relief import Relief
 from .submission import Submission, Then, Turn, answer_all
@@ -68,6 +71,7 @@ class Committer:
         self._relief = Relief(PrivateDatabase(db.alias), self._relieve)
         self._beside = BatchWriter(self._relief.db, after, in_doubt)
         self._cohort = Cohort(self._mutex)
+        self._way = GivingWay()
         self._is_led = False
         self._has_led_at_once = False
         """Whether an event loop has, in its present turn."""
@@ -156,10 +160,12 @@ class Committer:
             self._cohort.returned()
             is_full = len(self._waiting) >= BATCH
             if self._is_led:
-                if is_full:
-                    self._relief.ask()
-            elif not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
+                is_called = is_full and self._relief.ask()
+            elif is_called := not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
+            taken = self._way.until_taken() if is_called and is_full and self._relief.is_slow else None
+        if taken is not None:
+            taken.acquire(timeout=WAY_SECONDS)
 
     def _join_alone(self, own: Submission, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the caller, an event loop, is to lead, with the own write under way: nobody else has anything to do
@@ -273,6 +279,7 @@ class Committer:
         """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
         threads, any of which may be asked to lead meanwhile."""
         with self._mutex:
+            self._way.is_taken()
             if len(self._waiting) == 1 and not (beside or self._held or self._under_way):
                 alone, self._waiting = self._waiting, []
                 self._under_way.add(alone[0].lease.run_id.int)

@@ -51,6 +51,11 @@ class Relief:
         self._thread: threading.Thread | None = None
         self._is_closing = False
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether commits take long."""
+        return self._seconds >= self._slow
+
     def note(self, seconds: float) -> None:
         """A commit of the leader's took so long."""
         self._seconds += WEIGHT * (min(seconds, MOST_SECONDS) - self._seconds)
@@ -62,16 +67,17 @@ class Relief:
         """The leader begins a commit."""
         self._may_be_asked = True
 
-    def ask(self) -> None:
-        """A full batch waits beside the leader's commit."""
-        if self.is_under_way or not self._may_be_asked or self._seconds < self._slow:
-            return
+    def ask(self) -> bool:
+        """A full batch waits beside the leader's commit. Whether the relief comes for it."""
+        if self.is_under_way or not self._may_be_asked or not self.is_slow:
+            return False
         self._may_be_asked = False
         if clock.monotonic() < self._rests_until or not self._is_there():
-            return
+            return False
         self.is_under_way = True
         self.begins()
         self._calls.release()
+        return True
 
     def begins(self) -> None:
         """The relief begins a commit."""

@@ -74,6 +74,14 @@ RESULTS = [
         ("tests/worker/committing/test_relief.py::test_a_thread_leads_beside_a_relief_and_is_not_taken_by_it",),
     ),
     Mutant(
+        "full-batch-waits-for-its-loop",
+        "worker/committer.py",
+        "if is_called and is_full and self._relief.is_slow else None",
+        "if False else None",
+        "Beside a slow disk whoever was called for a full batch comes when the loop has done all else.",
+        ("tests/worker/committing/test_relief.py::test_who_fills_a_batch_lets_it_be_taken",),
+    ),
+    Mutant(
         "left-task-is-not-seen",
         "executor/async_calls.py",
         "return made is None or made != self._made_before or task is None or task.cancelling() > 0",

@@ -132,6 +132,60 @@ def test_a_full_batch_is_committed_beside_a_slow_commit(slow: Committer, commits
     assert [paths(one) for one in leases[:4]] == [["step"]] * 4
 
 
+def test_who_fills_a_batch_lets_it_be_taken(
+    pool: ThreadPoolExecutor,
+    slow: Committer,
+    commits: Commits,
+    leases: list[Lease],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the relief and by the committer's own thread: it goes on when the batch is on its way, and not before."""
+    monkeypatch.setattr(committer_module, "WAY_SECONDS", PATIENCE)
+    may_take = threading.Event()
+    relieve = slow._relief._relieve
+    monkeypatch.setattr(slow._relief, "_relieve", lambda: may_take.wait(PATIENCE) and relieve())
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:3]]
+    filling = pool.submit(hand_over, slow, leases[3])
+    wait_until(lambda: slow._way._taken or filling.done(), message="somebody who waits for the relief")
+    assert len(slow._waiting) == BATCH and not filling.done()
+    may_take.set()
+    others.append(filling.result(PATIENCE))
+    assert not slow._waiting
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+
+
+def test_who_fills_a_batch_does_not_wait_for_long(
+    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_take = threading.Event()
+    relieve = slow._relief._relieve
+    monkeypatch.setattr(slow._relief, "_relieve", lambda: may_take.wait(PATIENCE) and relieve())
+    first = begin(slow, commits, leases[0])
+    others = [hand_over(slow, one) for one in leases[1:4]]
+    assert len(slow._waiting) == BATCH
+    # Nor anybody else for the same one.
+    assert slow._way._taken and slow._way.until_taken() is None
+    may_take.set()
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+    assert slow._way._taken is None
+
+
+def test_where_commits_are_quick_nobody_waits_until_a_batch_is_taken(
+    committer: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committer._relief._slow = 1e9
+    with monkeypatch.context() as nobody_comes:
+        nobody_comes.setattr(committer, "_call", lambda: None)
+        told = [hand_over(committer, one) for one in leases[:4]]
+        assert len(committer._waiting) == 4 and committer._way._taken is None
+    commits.finish_all()
+    committer._call()
+    assert all(one.result(PATIENCE).is_held for one in told)
+
+
 def test_few_wait_for_the_commit_that_is_under_way(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
     first = begin(slow, commits, leases[0])
     others = [hand_over(slow, one) for one in leases[1:3]]
@@ -233,9 +287,9 @@ def test_a_thread_leads_beside_a_relief_and_is_not_taken_by_it(
     begin(slow, commits, leases[0])
     threaded = pool.submit(slow.write, leases[1], a_step())
     wait_until(lambda: len(slow._waiting) == 1, message="the thread in line")
-    others = [hand_over(slow, one) for one in leases[2:5]]
+    others = [hand_over(slow, one) for one in leases[2:4]]
     wait_until(lambda: len(commits.batches) == 2, message="the relief")
-    assert commits.batches[1] == ids(leases[2:5])
+    assert commits.batches[1] == ids(leases[2:4])
     commits.finish(0)
     wait_until(lambda: len(commits.batches) == 3, message="the thread's own commit")
     assert commits.batches[2] == [leases[1].run_id]
@@ -248,9 +302,9 @@ def test_a_run_is_in_one_commit_at_a_time(slow: Committer, commits: Commits, lea
     mine, *rest = leases
     first = begin(slow, commits, mine, a_step("first"))
     last = hand_over(slow, mine, Write(entries(step_entry("last", seq=2)), outcome=Released()))
-    others = [hand_over(slow, one) for one in rest[:3]]
+    others = [hand_over(slow, one) for one in rest[:2]]
     wait_until(lambda: len(commits.batches) == 2, message="the relief")
-    assert commits.batches[1] == ids(rest[:3])
+    assert commits.batches[1] == ids(rest[:2])
     commits.finish_all()
     assert (first.result(PATIENCE).is_lost, last.result(PATIENCE).status) == (False, "queued")
     assert all(one.result(PATIENCE).is_held for one in others)
@@ -367,7 +421,7 @@ def test_a_write_of_another_sort_does_not_overtake_a_threads(
     threaded = pool.submit(slow.write, mine, a_step("first"))
     wait_until(lambda: len(slow._waiting) == 1, message="the thread in line")
     last = hand_over(slow, mine, Write(entries(step_entry("last", seq=2)), outcome=Released()))
-    others = [hand_over(slow, one) for one in rest[1:4]]
+    others = [hand_over(slow, one) for one in rest[1:3]]
     wait_until(lambda: len(commits.batches) == 2, message="the relief")
     assert mine.run_id not in commits.batches[1]
     commits.finish_all()
