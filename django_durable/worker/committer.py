@@ -35,8 +35,7 @@ from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .cohort import Cohort
-from .giving_way import LONGEST_SECONDS as WAY_SECONDS
-from .giving_way import GivingWay
+from .giving_way import WAY_SECONDS, GivingWay
 from .held import HeldRows
 from .relief import Relief
 from .submission import Submission, Then, Turn, answer_all

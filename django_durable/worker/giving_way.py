@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 
-LONGEST_SECONDS = 0.001
+WAY_SECONDS = 0.001
 """Who was called and has not come by then is kept by something else: to be woken takes a tenth of it."""
 
 
