@@ -20,22 +20,19 @@ class GivingWay:
     """Who waits until a batch is taken. All but that waiting needs the committer's mutex."""
 
     def __init__(self) -> None:
-        self._may_wait = True
         self._taken: threading.Lock | None = None
 
     def until_taken(self) -> threading.Lock | None:
         """What is released when the next batch is taken; None where somebody has asked for that since the last one:
         what looks like a full batch may be many writes of a run that is under way."""
-        if not self._may_wait:
+        if self._taken is not None:
             return None
-        self._may_wait = False
         self._taken = taken = threading.Lock()
         taken.acquire()
         return taken
 
     def is_taken(self) -> None:
         """A batch is."""
-        self._may_wait = True
         if self._taken is not None:
             self._taken.release()
             self._taken = None

@@ -132,37 +132,46 @@ def test_a_full_batch_is_committed_beside_a_slow_commit(slow: Committer, commits
     assert [paths(one) for one in leases[:4]] == [["step"]] * 4
 
 
+def held_back(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> threading.Event:
+    """Let a method begin only once this is set."""
+    may_begin, method = threading.Event(), getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda: may_begin.wait(PATIENCE) and method())
+    return may_begin
+
+
+@pytest.mark.parametrize("by", ["relief", "own thread"])
 def test_who_fills_a_batch_lets_it_be_taken(
     pool: ThreadPoolExecutor,
     slow: Committer,
     commits: Commits,
     leases: list[Lease],
     monkeypatch: pytest.MonkeyPatch,
+    by: str,
 ) -> None:
-    """By the relief and by the committer's own thread: it goes on when the batch is on its way, and not before."""
+    """It goes on when the batch is on its way, and not before."""
     monkeypatch.setattr(committer_module, "WAY_SECONDS", PATIENCE)
-    may_take = threading.Event()
-    relieve = slow._relief._relieve
-    monkeypatch.setattr(slow._relief, "_relieve", lambda: may_take.wait(PATIENCE) and relieve())
-    first = begin(slow, commits, leases[0])
-    others = [hand_over(slow, one) for one in leases[1:3]]
+    told = []
+    if by == "relief":
+        told.append(begin(slow, commits, leases[0]))
+        may_take = held_back(monkeypatch, slow._relief, "_relieve")
+    else:
+        may_take = held_back(monkeypatch, slow, "_is_to_lead")
+    told += [hand_over(slow, one) for one in leases[1:3]]
     filling = pool.submit(hand_over, slow, leases[3])
-    wait_until(lambda: slow._way._taken or filling.done(), message="somebody who waits for the relief")
+    wait_until(lambda: slow._way._taken or filling.done(), message="somebody who waits until it is taken")
     assert len(slow._waiting) == BATCH and not filling.done()
     may_take.set()
-    others.append(filling.result(PATIENCE))
+    told.append(filling.result(PATIENCE))
     assert not slow._waiting
     commits.finish_all()
-    assert all(one.result(PATIENCE).is_held for one in (first, *others))
+    assert all(one.result(PATIENCE).is_held for one in told)
 
 
 def test_who_fills_a_batch_does_not_wait_for_long(
     slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_take = threading.Event()
-    relieve = slow._relief._relieve
-    monkeypatch.setattr(slow._relief, "_relieve", lambda: may_take.wait(PATIENCE) and relieve())
     first = begin(slow, commits, leases[0])
+    may_take = held_back(monkeypatch, slow._relief, "_relieve")
     others = [hand_over(slow, one) for one in leases[1:4]]
     assert len(slow._waiting) == BATCH
     # Nor anybody else for the same one.
