@@ -12,7 +12,7 @@ The commit that is under way is the linger of those who come meanwhile. But thre
 come back together, and are waited for (``Cohort``).
 
 Where commits take long, a full batch of those who wait in no thread is committed beside the leader's (``Relief``), and
-who fills it lets it be taken (``GivingWay``).
+an event loop that fills one lets it be taken (``GivingWay``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..store.database import PrivateDatabase
 from ..store.receipts import Receipt
 from .batch_writer import After, BatchWriter, InDoubt
 from .cohort import Cohort
-from .giving_way import WAY_SECONDS, GivingWay
+from .giving_way import GivingWay
 from .held import HeldRows
 from .relief import Relief
 from .submission import Submission, Then, Turn, answer_all
@@ -162,9 +162,10 @@ class Committer:
                 is_called = is_full and self._relief.ask()
             elif is_called := not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
-            taken = self._way.until_taken() if is_called and is_full and self._relief.is_slow else None
+            gives_way = is_called and is_full and own.loop is not None and self._relief.is_slow
+            taken = self._way.until_taken() if gives_way else None
         if taken is not None:
-            taken.acquire(timeout=WAY_SECONDS)
+            self._way.wait(taken)
 
     def _join_alone(self, own: Submission, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the caller, an event loop, is to lead, with the own write under way: nobody else has anything to do
@@ -278,7 +279,6 @@ class Committer:
         """The next batch: each run once, the others stay for the batch after it. ``beside`` the leader's, without
         threads, any of which may be asked to lead meanwhile."""
         with self._mutex:
-            self._way.is_taken()
             if len(self._waiting) == 1 and not (beside or self._held or self._under_way):
                 alone, self._waiting = self._waiting, []
                 self._under_way.add(alone[0].lease.run_id.int)
@@ -297,6 +297,7 @@ class Committer:
                     later.append(one)
             self._waiting = later
             self._under_way.update(batch)
+            self._way.taken()
             if beside:
                 self._relief.begins()
             else:

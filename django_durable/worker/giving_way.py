@@ -1,4 +1,4 @@
-"""Where commits take long, who has filled a batch lets it be taken before it goes on.
+"""Where commits take long, an event loop that has filled a batch lets it be taken before it goes on.
 
 The interpreter is one thread's at a time, and an event loop keeps it until all of its coroutines that can go on have
 had their turn: with two hundred of them, whoever was called for the first hundred came after the second, and two
@@ -6,33 +6,49 @@ commits that could have followed each other began at once, while nobody computed
 who then takes the batch keeps it until that is sent. With 200 coroutines, on two cores and with a ``commit_delay`` of
 3 ms: 1.1 times the steps a second. Without a delay the commit is over while the loop works on the next batch, and it
 gained nothing.
+
+Commits take long too where something else of this process computes, and then it is that which gets the interpreter:
+whoever slept in vain does not do so again for a while.
 """
 
 from __future__ import annotations
 
 import threading
+from math import inf
+
+from ..core import clock
 
 WAY_SECONDS = 0.001
-"""Who was called and has not come by then is kept by something else: to be woken takes a tenth of it."""
+"""Who was called and has not come by then is kept by something else: to be woken takes a tenth of it. The loop goes on
+when it has the interpreter again, which who took the batch leaves when that is sent."""
+REST_SECONDS = 0.1
+"""How long no loop sleeps after one has slept in vain."""
 
 
 class GivingWay:
-    """Who waits until a batch is taken. All but that waiting needs the committer's mutex."""
+    """Who waits until a batch is taken. All but ``wait`` needs the committer's mutex."""
 
     def __init__(self) -> None:
         self._taken: threading.Lock | None = None
+        self._rests_until = -inf
 
     def until_taken(self) -> threading.Lock | None:
-        """What is released when the next batch is taken; None where somebody has asked for that since the last one:
-        what looks like a full batch may be many writes of a run that is under way."""
-        if self._taken is not None:
+        """What to ``wait`` for, until the next batch is taken; None where that is not worth it, or somebody has asked
+        since the last one was: what looks like a full batch may be many writes of a run that is under way, which nobody
+        takes."""
+        if self._taken is not None or clock.monotonic() < self._rests_until:
             return None
         self._taken = taken = threading.Lock()
         taken.acquire()
         return taken
 
-    def is_taken(self) -> None:
-        """A batch is."""
+    def taken(self) -> None:
+        """A batch was."""
         if self._taken is not None:
             self._taken.release()
             self._taken = None
+
+    def wait(self, taken: threading.Lock) -> None:
+        """Without the mutex, which who takes the batch needs."""
+        if not taken.acquire(timeout=WAY_SECONDS):
+            self._rests_until = clock.monotonic() + REST_SECONDS

@@ -76,10 +76,10 @@ RESULTS = [
     Mutant(
         "full-batch-waits-for-its-loop",
         "worker/committer.py",
-        "if is_called and is_full and self._relief.is_slow else None",
-        "if False else None",
+        "taken = self._way.until_taken() if gives_way else None",
+        "taken = None",
         "Beside a slow disk whoever was called for a full batch comes when the loop has done all else.",
-        ("tests/worker/committing/test_relief.py::test_who_fills_a_batch_lets_it_be_taken",),
+        ("tests/worker/committing/test_giving_way.py::test_a_loop_that_fills_a_batch_lets_it_be_taken",),
     ),
     Mutant(
         "left-task-is-not-seen",

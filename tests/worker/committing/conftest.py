@@ -9,8 +9,10 @@ import pytest
 from django_durable.core.flow.lease import Lease
 from django_durable.store.database import PrivateDatabase
 from django_durable.worker import batch_writer
+from django_durable.worker import committer as committer_module
 from django_durable.worker.committer import Committer
 from tests.store.rows import running
+from tests.worker.committing.beside import BATCH, Commits
 from tests.worker.committing.lining_up import Store
 
 
@@ -45,3 +47,24 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def lease(connect: Callable[[], PrivateDatabase]) -> Callable[[], Lease]:
     db = connect()
     return lambda: running(db).lease
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
+    commits = Commits()
+    monkeypatch.setattr(batch_writer, "write_batch", commits)
+    monkeypatch.setattr(committer_module, "BATCH", BATCH)
+    yield commits
+    commits.finish_all()
+
+
+@pytest.fixture
+def slow(committer: Committer) -> Committer:
+    """A committer whose commits take long, by what it goes by."""
+    committer._relief._slow = -1.0
+    return committer
+
+
+@pytest.fixture
+def leases(lease: Callable[[], Lease]) -> list[Lease]:
+    return [lease() for _ in range(8)]

@@ -3,120 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any
-from uuid import UUID
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db.utils import OperationalError
 
 from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.core.journal.journal import Write
 from django_durable.core.journal.outcomes import Released
 from django_durable.store.database import PrivateDatabase
-from django_durable.store.receipts import Receipt
-from django_durable.worker import batch_writer
-from django_durable.worker import committer as committer_module
 from django_durable.worker import relief as relief_module
 from django_durable.worker.committer import Committer
 from django_durable.worker.relief import REST_SECONDS, Relief
 from tests.processes import PATIENCE, wait_until
 from tests.store.rows import entries, step_entry
-from tests.worker.committing.lining_up import Store, a_step, hear, paths, throng
+from tests.worker.committing.beside import Commits, begin, hand_over, ids
+from tests.worker.committing.lining_up import a_step, paths, throng
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-BATCH = 3
-
-
-class Commits(Store):
-    """Each commit is under way until it is let go, and no run is in two of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refused: PrivateDatabase | None = None
-        """Whose connection fails."""
-        self.overlapping: set[UUID] = set()
-        self.most = 0
-        """How many were under way at a time."""
-        self.is_held_up = True
-        self._under_way: list[tuple[list[UUID], threading.Event]] = []
-        self._lock = threading.Lock()
-
-    def __call__(self, db: PrivateDatabase, writes: Sequence[tuple[Lease, Write]]) -> Any:
-        own = [lease.run_id for lease, _ in writes], threading.Event()
-        with self._lock:
-            self.batches.append(own[0])
-            for others, _ in self._under_way:
-                self.overlapping.update(set(others) & set(own[0]))
-            self._under_way.append(own)
-            self.most = max(self.most, len(self._under_way))
-            if not self.is_held_up:
-                own[1].set()
-        assert own[1].wait(PATIENCE)
-        try:
-            if db is self.refused:
-                raise OperationalError("too many clients already")
-            return self.write(db, writes)
-        finally:
-            with self._lock:
-                self._under_way.remove(own)
-
-    def finish(self, number: int) -> None:
-        """Let the commit of this number go."""
-        ids = self.batches[number]
-        with self._lock:
-            [event] = [event for batch, event in self._under_way if batch is ids]
-        event.set()
-
-    def finish_all(self) -> None:
-        with self._lock:
-            self.is_held_up = False
-            for _, event in self._under_way:
-                event.set()
-
-
-@pytest.fixture
-def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
-    commits = Commits()
-    monkeypatch.setattr(batch_writer, "write_batch", commits)
-    monkeypatch.setattr(committer_module, "BATCH", BATCH)
-    yield commits
-    commits.finish_all()
-
-
-@pytest.fixture
-def slow(committer: Committer) -> Committer:
-    """A committer whose commits take long, by what it goes by."""
-    committer._relief._slow = -1.0
-    return committer
-
-
-@pytest.fixture
-def leases(lease: Callable[[], Lease]) -> list[Lease]:
-    return [lease() for _ in range(8)]
-
-
-def hand_over(committer: Committer, lease: Lease, write: Write | None = None) -> Future[Receipt]:
-    """As a coroutine does, which is not waited for here."""
-    told: Future[Receipt] = Future()
-    committer.send(lease, write or a_step(), partial(hear, told), may_lead=False)
-    return told
-
-
-def begin(committer: Committer, commits: Commits, lease: Lease, write: Write | None = None) -> Future[Receipt]:
-    """Hand over a write whose commit is then under way."""
-    before = len(commits.batches)
-    told = hand_over(committer, lease, write)
-    wait_until(lambda: len(commits.batches) > before, message="the commit")
-    return told
-
-
-def ids(leases: Sequence[Lease]) -> list[UUID]:
-    return [lease.run_id for lease in leases]
 
 
 def test_a_full_batch_is_committed_beside_a_slow_commit(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
@@ -130,69 +35,6 @@ def test_a_full_batch_is_committed_beside_a_slow_commit(slow: Committer, commits
     commits.finish(0)
     assert first.result(PATIENCE).is_held
     assert [paths(one) for one in leases[:4]] == [["step"]] * 4
-
-
-def held_back(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> threading.Event:
-    """Let a method begin only once this is set."""
-    may_begin, method = threading.Event(), getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda: may_begin.wait(PATIENCE) and method())
-    return may_begin
-
-
-@pytest.mark.parametrize("by", ["relief", "own thread"])
-def test_who_fills_a_batch_lets_it_be_taken(
-    pool: ThreadPoolExecutor,
-    slow: Committer,
-    commits: Commits,
-    leases: list[Lease],
-    monkeypatch: pytest.MonkeyPatch,
-    by: str,
-) -> None:
-    """It goes on when the batch is on its way, and not before."""
-    monkeypatch.setattr(committer_module, "WAY_SECONDS", PATIENCE)
-    told = []
-    if by == "relief":
-        told.append(begin(slow, commits, leases[0]))
-        may_take = held_back(monkeypatch, slow._relief, "_relieve")
-    else:
-        may_take = held_back(monkeypatch, slow, "_is_to_lead")
-    told += [hand_over(slow, one) for one in leases[1:3]]
-    filling = pool.submit(hand_over, slow, leases[3])
-    wait_until(lambda: slow._way._taken or filling.done(), message="somebody who waits until it is taken")
-    assert len(slow._waiting) == BATCH and not filling.done()
-    may_take.set()
-    told.append(filling.result(PATIENCE))
-    assert not slow._waiting
-    commits.finish_all()
-    assert all(one.result(PATIENCE).is_held for one in told)
-
-
-def test_who_fills_a_batch_does_not_wait_for_long(
-    slow: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = begin(slow, commits, leases[0])
-    may_take = held_back(monkeypatch, slow._relief, "_relieve")
-    others = [hand_over(slow, one) for one in leases[1:4]]
-    assert len(slow._waiting) == BATCH
-    # Nor anybody else for the same one.
-    assert slow._way._taken and slow._way.until_taken() is None
-    may_take.set()
-    commits.finish_all()
-    assert all(one.result(PATIENCE).is_held for one in (first, *others))
-    assert slow._way._taken is None
-
-
-def test_where_commits_are_quick_nobody_waits_until_a_batch_is_taken(
-    committer: Committer, commits: Commits, leases: list[Lease], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committer._relief._slow = 1e9
-    with monkeypatch.context() as nobody_comes:
-        nobody_comes.setattr(committer, "_call", lambda: None)
-        told = [hand_over(committer, one) for one in leases[:4]]
-        assert len(committer._waiting) == 4 and committer._way._taken is None
-    commits.finish_all()
-    committer._call()
-    assert all(one.result(PATIENCE).is_held for one in told)
 
 
 def test_few_wait_for_the_commit_that_is_under_way(slow: Committer, commits: Commits, leases: list[Lease]) -> None:
@@ -231,8 +73,9 @@ def alone(db: PrivateDatabase) -> Iterator[Relief]:
 def is_begun(relief: Relief) -> bool:
     """Whether it comes where it is asked beside a new commit."""
     relief.leader_begins()
-    relief.ask()
-    return relief.is_under_way
+    comes = relief.ask()
+    assert comes is relief.is_under_way
+    return comes
 
 
 def test_it_is_the_last_commits_that_say_whether_they_are_slow(alone: Relief) -> None:
@@ -254,8 +97,7 @@ def test_after_its_connection_has_failed_there_is_none_for_a_while(
     assert not is_begun(alone)
     now += REST_SECONDS
     # Asked once for each commit of the leader's, whatever came of that.
-    alone.ask()
-    assert not alone.is_under_way
+    assert not alone.ask() and not alone.is_under_way
     assert is_begun(alone)
 
 
