@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .bench import Bench, Sample
 from .client import Missing
 from .environments import python_of
 from .goals import judge, unmeasured
@@ -23,10 +24,11 @@ from .ledger import Incomparable, Ledger
 from .pace import Pace
 from .page import RESULTS, write
 from .prepared import Unprepared, prepared
+from .repeating import measured
 from .report import report
 from .rest import REST
 from .rest import measured as rest_measured
-from .scenarios import OF_FLOOR, SCENARIOS, Bench, Sample, measured
+from .scenarios import OF_FLOOR, SCENARIOS
 from .stage import Stage, stage
 from .systems import FLOOR, OWN, Participant, participants
 

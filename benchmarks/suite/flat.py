@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from statistics import median
 
+from .bench import Bench, Once, Sample
 from .meter import Meter
-from .scenarios import Bench, Once, Sample
 
 FEW, MANY = 1_000, 10_000
 TURNS = 10_000

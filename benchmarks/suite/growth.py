@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from .bench import TIMEOUT, Bench, Once, Sample
 from .client import wait_until
-from .scenarios import TIMEOUT, Bench, Once, Sample, drain, work_off
+from .scenarios import drain, work_off
 
 PROCESSES = (1, 2, 4)
 QUEUED = (1_000, 10_000, 100_000, 1_000_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from .bench import Bench, Once, Sample
 from .prepared import prepared
-from .scenarios import Bench, Once, Sample
 
 FINISHED = 1_000_000
 TURNS = 4

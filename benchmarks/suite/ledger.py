@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from . import machine
-from .scenarios import Sample
+from .bench import Sample
 
 
 class Incomparable(ValueError):

@@ -17,8 +17,8 @@ import psutil
 from benchmarks.systems.copies import DAY
 from benchmarks.systems.notes import NAPPING, WOKEN, Notes
 
+from .bench import Bench, Once, Sample
 from .meter import Meter
-from .scenarios import Bench, Once, Sample
 from .sleepers import MEGABYTE, late, resident, wait
 from .workers import Workers
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .bench import Bench, Sizes
 from .client import client
-from .scenarios import Bench, Sizes
 from .stage import Stage
 from .systems import Participant
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from . import flat, growth, scenarios
+from .bench import Bench, Once, Sample
 from .history import with_and_without
 from .naps import naps
-from .scenarios import FIRST, LEAST, LONG_SECONDS, Bench, DeadRows, Once, Sample, first
+from .repeating import FIRST, LEAST, LONG_SECONDS, DeadRows, first
 from .sleepers import sleepers
 from .slow_disk import fast_and_slow
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from .bench import TIMEOUT, Bench, Once, Sample
 from .meter import Meter
-from .scenarios import TIMEOUT, Bench, Once, Sample
 from .workers import Workers
 
 ASLEEP = 100_000

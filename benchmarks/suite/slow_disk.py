@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 
-from .scenarios import Bench, Once, Sample
+from .bench import Bench, Once, Sample
 from .stage import Stage
 
 SETTINGS = {"commit_delay": "3000", "commit_siblings": "0"}

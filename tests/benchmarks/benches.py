@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from benchmarks.suite.scenarios import Bench, Sizes
+from benchmarks.suite.bench import Bench, Sizes
 from benchmarks.suite.systems import Participant
 
 

@@ -16,9 +16,9 @@ import pytest
 from django.db import connection
 
 from benchmarks.suite import client as suite_client
-from benchmarks.suite import history, naps, rest, scenarios, sleepers
+from benchmarks.suite import history, naps, repeating, rest, sleepers
+from benchmarks.suite.bench import Bench, Sample, Sizes
 from benchmarks.suite.rest import REST, Rest
-from benchmarks.suite.scenarios import Bench, Sample, Sizes
 from benchmarks.systems import notes
 from benchmarks.systems.copies import DAY, Copies, settle
 from benchmarks.systems.notes import NAPPING, WOKEN, Notes
@@ -235,7 +235,7 @@ def test_who_takes_long_has_one_repetition_less_and_a_first_that_is_smaller(
         yield once
 
     monkeypatch.setitem(REST, "S5-S2", Rest(enter))
-    monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
+    monkeypatch.setattr(repeating, "rows_left_dead", lambda *_: 0)
     monkeypatch.setattr(rest.time, "perf_counter", lambda: now)
     list(rest.measured(bench_of(is_own=is_own), "S5-S2", 4))
     assert sizes == [(0.25, Sizes().drain // 4), *[(1.0, Sizes().drain)] * counting]

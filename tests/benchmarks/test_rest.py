@@ -21,12 +21,13 @@ from django.utils import timezone
 
 from benchmarks import project, rows
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import page, rest, scenarios, sleepers
+from benchmarks.suite import page, repeating, rest, sleepers
+from benchmarks.suite.bench import Sample
 from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS
 from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
 from benchmarks.suite.rest import REST, Rest
-from benchmarks.suite.scenarios import SCENARIOS, Sample
+from benchmarks.suite.scenarios import SCENARIOS
 from benchmarks.suite.slow_disk import SETTINGS, SLOW, commit_ms, slow_disk
 from benchmarks.suite.stage import REDIS_SNAPSHOTS, Stage, stage
 from benchmarks.suite.systems import OWN, PARTICIPANTS
@@ -368,7 +369,7 @@ def test_what_is_soon_over_is_made_several_times_but_for_the_one_that_does_not_c
         yield lambda: iter([next(left)])
 
     monkeypatch.setitem(REST, "S10-S3", Rest(enter, times=3))
-    monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
+    monkeypatch.setattr(repeating, "rows_left_dead", lambda *_: 0)
     bench = bench_of()
     assert list(rest.measured(bench, "S10-S3", 3)) == [made[:1], made[1:4], made[4:]]
 
@@ -379,7 +380,7 @@ def test_peers_make_it_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
         yield lambda: iter([Sample("S10_fast_steps", 1.0, {}, 0.0)])
 
     monkeypatch.setitem(REST, "S10-S3", Rest(enter, times=3))
-    monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: 0)
+    monkeypatch.setattr(repeating, "rows_left_dead", lambda *_: 0)
     bench = bench_of(is_own=False)
     assert [len(one) for one in rest.measured(bench, "S10-S3", 3)] == [1, 1, 1]
 
@@ -401,7 +402,7 @@ def test_what_is_left_dead_is_told_for_each_operation(monkeypatch: pytest.Monkey
         yield once
 
     monkeypatch.setitem(REST, "S7", Rest(enter, deletes=deletes))
-    monkeypatch.setattr(scenarios, "rows_left_dead", lambda *_: next(left))
+    monkeypatch.setattr(repeating, "rows_left_dead", lambda *_: next(left))
     bench = bench_of()
     *_, last = rest.measured(bench, "S7", 2)
     told = [sample.cost.get("dead_rows") for sample in last]
