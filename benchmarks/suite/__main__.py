@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .bench import Bench, Sample
+from .bench import Bench
 from .client import Missing
 from .environments import python_of
 from .goals import judge, unmeasured
@@ -28,6 +28,7 @@ from .repeating import measured
 from .report import report
 from .rest import REST
 from .rest import measured as rest_measured
+from .sample import Sample
 from .scenarios import OF_FLOOR, SCENARIOS
 from .stage import Stage, stage
 from .systems import FLOOR, OWN, Participant, participants
@@ -170,9 +171,12 @@ def measure(
 
 def repeat(bench: Bench, scenario: str, ledger: Ledger, system: str, variant: str, repetitions: int) -> None:
     """All of it counts once all of it is there."""
-    measure_it = rest_measured if scenario in REST else measured
+    if scenario in REST:
+        each_time = rest_measured(bench, scenario, repetitions + 1)
+    else:
+        each_time = measured(bench, (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario], repetitions + 1)
     kept: list[Sample] = []
-    for repetition, samples in enumerate(measure_it(bench, scenario, repetitions + 1)):
+    for repetition, samples in enumerate(each_time):
         for sample in samples:
             counts = repetition > 0 or not repetitions
             mark = "" if counts else " (first, does not count)"

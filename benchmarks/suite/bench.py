@@ -1,15 +1,16 @@
-"""What a scenario is given and what it yields: one system, prepared, and figures of it."""
+"""What a scenario is given: one system in one of its variants, prepared, and how much of everything."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from .client import Client, Missing, wait_until
 from .quiet import wait_until_quiet
+from .sample import Once
 from .stage import Stage
 from .systems import FLOOR, Participant
 from .workers import Workers, workers
@@ -18,9 +19,6 @@ TIMEOUT = 180.0
 """Seconds for whatever a client waits for."""
 BULK = 500
 WARM_UP = 20
-FROM_RELEASE = "from_release"
-"""Stands among what a repetition cost: its figure, had time run from when the workers were let go. Who polls waits for
-its next look then, and who has much in flight for the first of it to come back."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +35,6 @@ class Sizes:
 
     def part(self, part: float) -> Sizes:
         return Sizes(**{name: max(2, round(value * part)) for name, value in vars(self).items()})
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One figure of one repetition, of so many ``operations``. ``cost`` as ``Meter`` gives it; ``noise`` in cores that
-    others used just before."""
-
-    figure: str
-    value: float
-    cost: dict[str, float]
-    noise: float
-    operations: int = 1
-
-    def as_of(self, prefix: str) -> Sample:
-        """The same under another name: ``S2_drain`` is ``S5_with_drain``."""
-        return replace(self, figure=f"{prefix}_{self.figure.partition('_')[2]}")
-
-
-Once = Callable[[], Iterator[Sample]]
-"""Measures a scenario that was entered, one time more."""
 
 
 @dataclass
@@ -151,3 +129,7 @@ class Bench:
         measured or after it: whose plans need them would be measured by chance."""
         with self.stage.connect(self.database) as connection:
             connection.execute("ANALYZE")
+
+
+Scenario = Callable[[Bench], AbstractContextManager[Once]]
+"""Entered once for a system, with the workers that it needs."""

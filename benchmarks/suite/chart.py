@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from .bench import FROM_RELEASE
 from .ledger import Ledger, Series
+from .sample import FROM_RELEASE
 from .systems import FLOOR, OWN
 
 CHARTS = (

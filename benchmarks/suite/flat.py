@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from statistics import median
 
-from .bench import Bench, Once, Sample
+from .bench import Bench
 from .meter import Meter
+from .sample import Once, Sample
 
 FEW, MANY = 1_000, 10_000
 TURNS = 10_000

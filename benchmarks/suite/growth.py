@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from .bench import TIMEOUT, Bench, Once, Sample
+from .bench import TIMEOUT, Bench
 from .client import wait_until
+from .sample import Once, Sample
 from .scenarios import drain, work_off
 
 PROCESSES = (1, 2, 4)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from .bench import Bench, Once, Sample
+from .bench import Bench, Scenario
 from .prepared import prepared
+from .sample import Once, Sample
 
 FINISHED = 1_000_000
 TURNS = 4
@@ -14,7 +15,7 @@ TURNS = 4
 
 
 @contextmanager
-def with_and_without(bench: Bench, *, scenario: Callable[[Bench], AbstractContextManager[Once]]) -> Iterator[Once]:
+def with_and_without(bench: Bench, *, scenario: Scenario) -> Iterator[Once]:
     """A scenario on two databases by turns, one of which has a history; each with workers of its own."""
     part, patience = bench.part, bench.patience
     with prepared(

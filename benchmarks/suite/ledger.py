@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from . import machine
-from .bench import Sample
+from .sample import Sample
 
 
 class Incomparable(ValueError):

@@ -17,8 +17,9 @@ import psutil
 from benchmarks.systems.copies import DAY
 from benchmarks.systems.notes import NAPPING, WOKEN, Notes
 
-from .bench import Bench, Once, Sample
+from .bench import Bench
 from .meter import Meter
+from .sample import Once, Sample
 from .sleepers import MEGABYTE, late, resident, wait
 from .workers import Workers
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .bench import FROM_RELEASE
 from .chart import chart
 from .goals import Verdict, judge, verdicts
 from .ledger import Ledger, Series
 from .lines import CURVES, Curve, Points, drawn, points
 from .report import PARTIES, TIMED_SINGLY, best_first, number, runs_timed
+from .sample import FROM_RELEASE
 from .systems import FLOOR, PARTICIPANTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .bench import Bench, Sample, Sizes
+from .bench import Bench, Scenario, Sizes
 from .meter import rows_left_dead
-from .scenarios import OF_FLOOR, SCENARIOS
+from .sample import Sample
 
 ENOUGH_SECONDS, MOST = 4.0, 9
 """A scenario is repeated for so long, and so many times at most: what takes a quarter of a second would otherwise be
@@ -23,7 +23,7 @@ FIRST = 0.25
 """So much of a scenario is its first repetition, which does not count: what it is to warm is warm by then."""
 
 
-def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sample]]:
+def measured(bench: Bench, scenario: Scenario, repetitions: int) -> Iterator[list[Sample]]:
     """The samples of each time that the scenario is measured: ``repetitions`` times, the first of which is shorter,
     more often where these are soon over, and once less where they take long, or where the whole is late. Those of the
     last one know what all of it left behind.
@@ -33,7 +33,7 @@ def measured(bench: Bench, scenario: str, repetitions: int) -> Iterator[list[Sam
     dead = DeadRows(bench)
     last: list[Sample] = []
     full = bench.sizes
-    with (OF_FLOOR if bench.is_floor else SCENARIOS)[scenario](bench) as once:
+    with scenario(bench) as once:
         done, began, waited = 0, time.perf_counter(), bench.waited
         while _goes_on(done, repetitions, time.perf_counter() - began, bench.waited - waited, is_late=bench.is_late):
             bench.sizes = full if done or repetitions == 1 else first(full)

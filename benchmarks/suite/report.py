@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from .bench import FROM_RELEASE
 from .goals import Verdict, verdicts
 from .ledger import Ledger, Series
+from .sample import FROM_RELEASE
 
 PARTIES = ("client", "workers", "postgres")
 COSTS = (*(f"cpu_us_{party}" for party in PARTIES), "write_transactions", "wal_bytes", "dead_rows", FROM_RELEASE)

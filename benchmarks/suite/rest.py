@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from . import flat, growth, scenarios
-from .bench import Bench, Once, Sample
+from .bench import Bench, Scenario
 from .history import with_and_without
 from .naps import naps
 from .repeating import FIRST, LEAST, LONG_SECONDS, DeadRows, first
+from .sample import Sample
 from .sleepers import sleepers
 from .slow_disk import fast_and_slow
 
@@ -21,7 +21,7 @@ from .slow_disk import fast_and_slow
 class Rest:
     """A scenario, and the variants in which it says something new."""
 
-    enter: Callable[[Bench], AbstractContextManager[Once]]
+    enter: Scenario
     variants: tuple[str, ...] = ("sync",)
     times: int = 1
     """How often each repetition is made. What takes a tenth of a second is measured in more moments of the machine;

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from statistics import quantiles
 
-from .bench import BULK, FROM_RELEASE, TIMEOUT, Bench, Once, Sample
+from .bench import BULK, TIMEOUT, Bench, Scenario
 from .client import Missing, wait_until
 from .meter import Meter
+from .sample import FROM_RELEASE, Once, Sample
 from .workers import Workers
 
 AT_ONCE = 5
@@ -159,7 +160,7 @@ def mixed(bench: Bench) -> Iterator[Once]:
         yield once
 
 
-SCENARIOS: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
+SCENARIOS: dict[str, Scenario] = {
     "S0": limits,
     "S1": enqueue,
     "S2": drain,
@@ -168,7 +169,7 @@ SCENARIOS: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
     "S6": latency,
     "S9": mixed,
 }
-OF_FLOOR: dict[str, Callable[[Bench], AbstractContextManager[Once]]] = {
+OF_FLOOR: dict[str, Scenario] = {
     "S0": limits,
     "S1": enqueue,
     "S4": partial(commits, scenario="S4"),

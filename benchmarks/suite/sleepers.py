@@ -13,8 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from .bench import TIMEOUT, Bench, Once, Sample
+from .bench import TIMEOUT, Bench
 from .meter import Meter
+from .sample import Once, Sample
 from .workers import Workers
 
 ASLEEP = 100_000

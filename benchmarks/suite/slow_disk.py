@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from statistics import median
 
-from .bench import Bench, Once, Sample
+from .bench import Bench, Scenario
+from .sample import Once, Sample
 from .stage import Stage
 
 SETTINGS = {"commit_delay": "3000", "commit_siblings": "0"}
@@ -22,7 +23,7 @@ PROBES = 20
 
 
 @contextmanager
-def fast_and_slow(bench: Bench, *, scenario: Callable[[Bench], AbstractContextManager[Once]]) -> Iterator[Once]:
+def fast_and_slow(bench: Bench, *, scenario: Scenario) -> Iterator[Once]:
     with scenario(bench) as measured:
 
         def once() -> Iterator[Sample]:

@@ -162,10 +162,16 @@ class Committer:
                 is_called = is_full and self._relief.ask()
             elif is_called := not self._relief.is_under_way or self._relief.may_be_led_beside(is_full):
                 self._call()
-            gives_way = is_called and is_full and own.loop is not None and self._relief.is_slow
-            taken = self._way.until_taken() if gives_way else None
-        if taken is not None:
-            self._way.wait(taken)
+            takes = self._to_wait_for() if is_called and is_full else None
+        if takes is not None:
+            self._way.wait(takes)
+
+    def _to_wait_for(self) -> threading.Lock | None:
+        """What the caller, who has filled a batch and called somebody for it, is to wait for (mutex held). None for
+        threads, and where less than a batch can be taken: some runs of those in line may be under way."""
+        if self._relief.is_slow and self._are_enough() and _is_event_loop():
+            return self._way.until_taken()
+        return None
 
     def _join_alone(self, own: Submission, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the caller, an event loop, is to lead, with the own write under way: nobody else has anything to do
@@ -377,3 +383,12 @@ class Committer:
         if not self._is_called:
             self._is_called = True
             self._calls.release()
+
+
+def _is_event_loop() -> bool:
+    """Whether the caller is one, in the turn of a task or of what follows its end."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -19,36 +19,37 @@ from math import inf
 from ..core import clock
 
 WAY_SECONDS = 0.001
-"""Who was called and has not come by then is kept by something else: to be woken takes a tenth of it. The loop goes on
-when it has the interpreter again, which who took the batch leaves when that is sent."""
-REST_SECONDS = 0.1
-"""How long no loop sleeps after one has slept in vain."""
+"""Who was called and has not come by then is kept by something else: to be woken takes a tenth of it. The loop sleeps
+for longer where that something has the interpreter, or who took the batch has it until that is sent."""
+VAIN_SECONDS = 0.1
+"""How long no loop sleeps after one has slept in vain. Beside a thread that computes it gets the interpreter back after
+the five milliseconds that Python leaves it to that, or a few times that: so for a tenth of the time at most."""
 
 
 class GivingWay:
     """Who waits until a batch is taken. All but ``wait`` needs the committer's mutex."""
 
     def __init__(self) -> None:
-        self._taken: threading.Lock | None = None
+        self._takes: threading.Lock | None = None
+        """Released by who takes the next batch, where somebody waits for that."""
         self._rests_until = -inf
 
     def until_taken(self) -> threading.Lock | None:
         """What to ``wait`` for, until the next batch is taken; None where that is not worth it, or somebody has asked
-        since the last one was: what looks like a full batch may be many writes of a run that is under way, which nobody
-        takes."""
-        if self._taken is not None or clock.monotonic() < self._rests_until:
+        since the last one was."""
+        if self._takes is not None or clock.monotonic() < self._rests_until:
             return None
-        self._taken = taken = threading.Lock()
-        taken.acquire()
-        return taken
+        self._takes = takes = threading.Lock()
+        takes.acquire()
+        return takes
 
     def taken(self) -> None:
         """A batch was."""
-        if self._taken is not None:
-            self._taken.release()
-            self._taken = None
+        if self._takes is not None:
+            self._takes.release()
+            self._takes = None
 
-    def wait(self, taken: threading.Lock) -> None:
+    def wait(self, takes: threading.Lock) -> None:
         """Without the mutex, which who takes the batch needs."""
-        if not taken.acquire(timeout=WAY_SECONDS):
-            self._rests_until = clock.monotonic() + REST_SECONDS
+        if not takes.acquire(timeout=WAY_SECONDS):
+            self._rests_until = clock.monotonic() + VAIN_SECONDS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.suite.bench import Sample
 from benchmarks.suite.goals import verdicts
 from benchmarks.suite.ledger import Ledger
+from benchmarks.suite.sample import Sample
 
 
 def ledger(path: Path, **figures: list[float]) -> Ledger:

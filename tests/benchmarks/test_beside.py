@@ -17,8 +17,9 @@ from django.db import connection
 
 from benchmarks.suite import client as suite_client
 from benchmarks.suite import history, naps, repeating, rest, sleepers
-from benchmarks.suite.bench import Bench, Sample, Sizes
+from benchmarks.suite.bench import Bench, Sizes
 from benchmarks.suite.rest import REST, Rest
+from benchmarks.suite.sample import Sample
 from benchmarks.systems import notes
 from benchmarks.systems.copies import DAY, Copies, settle
 from benchmarks.systems.notes import NAPPING, WOKEN, Notes

@@ -22,11 +22,11 @@ from django.utils import timezone
 from benchmarks import project, rows
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import page, repeating, rest, sleepers
-from benchmarks.suite.bench import Sample
 from benchmarks.suite.goals import BOUNDS, GOALS, REST_BOUNDS, REST_GOALS
 from benchmarks.suite.ledger import Ledger, Series
 from benchmarks.suite.lines import CURVES, drawn, points
 from benchmarks.suite.rest import REST, Rest
+from benchmarks.suite.sample import Sample
 from benchmarks.suite.scenarios import SCENARIOS
 from benchmarks.suite.slow_disk import SETTINGS, SLOW, commit_ms, slow_disk
 from benchmarks.suite.stage import REDIS_SNAPSHOTS, Stage, stage

@@ -18,14 +18,14 @@ import pytest
 
 from benchmarks.suite import __main__ as suite
 from benchmarks.suite import machine, pace, page, quiet, repeating
-from benchmarks.suite.bench import Once, Sample, Sizes
+from benchmarks.suite.bench import Sizes
 from benchmarks.suite.chart import WIDTH, chart
 from benchmarks.suite.goals import GOALS, judge
 from benchmarks.suite.ledger import Incomparable, Ledger
 from benchmarks.suite.machine import commit, without_git
 from benchmarks.suite.pace import Pace
 from benchmarks.suite.report import report
-from benchmarks.suite.scenarios import SCENARIOS
+from benchmarks.suite.sample import Once, Sample
 from benchmarks.suite.systems import PARTICIPANTS, participants
 from tests.benchmarks.ledgers import ledger
 
@@ -423,7 +423,7 @@ def test_what_is_soon_over_is_measured_more_often_and_what_takes_long_less(
     """``waits``: so long for a quiet machine, before each. ``is_late``: as the whole is."""
     now = [0.0]
     sizes: list[int] = []
-    bench = SimpleNamespace(sizes=Sizes(), stage=None, database="", is_floor=False, waited=7.0, is_late=is_late)
+    bench = SimpleNamespace(sizes=Sizes(), stage=None, database="", waited=7.0, is_late=is_late)
 
     @contextmanager
     def scenario(_: object) -> Iterator[Once]:
@@ -435,10 +435,9 @@ def test_what_is_soon_over_is_measured_more_often_and_what_takes_long_less(
 
         yield once
 
-    monkeypatch.setitem(SCENARIOS, "S2", scenario)
     monkeypatch.setattr(repeating, "rows_left_dead", lambda *_: 0)
     monkeypatch.setattr(repeating, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    assert len(list(repeating.measured(bench, "S2", repetitions))) == times  # type: ignore[arg-type]
+    assert len(list(repeating.measured(bench, scenario, repetitions))) == times  # type: ignore[arg-type]
     assert sizes == [1_250 if times > 1 else 5_000] + [5_000] * (times - 1)
 
 

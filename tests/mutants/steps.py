@@ -76,8 +76,8 @@ RESULTS = [
     Mutant(
         "full-batch-waits-for-its-loop",
         "worker/committer.py",
-        "taken = self._way.until_taken() if gives_way else None",
-        "taken = None",
+        "takes = self._to_wait_for() if is_called and is_full else None",
+        "takes = None",
         "Beside a slow disk whoever was called for a full batch comes when the loop has done all else.",
         ("tests/worker/committing/test_giving_way.py::test_a_loop_that_fills_a_batch_lets_it_be_taken",),
     ),

@@ -331,7 +331,7 @@ def test_a_copy_has_its_own_two_pipes_of_the_supervisors_and_nothing_else() -> N
     assert "executed, not copied" not in worker.log
 
 
-def held(pid: int) -> set[int]:
+def blocked_signals(pid: int) -> set[int]:
     """The signals that the main thread of a process blocks."""
     status = Path(f"/proc/{pid}/status").read_text()
     [mask] = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:")]
@@ -347,7 +347,7 @@ def test_a_signal_reaches_a_process_and_those_that_its_steps_start(
     worker.wait_for_start()
     [child] = worker.children()
     # The C library holds all signals for as long as it starts a thread, which one that begins may just be doing.
-    wait_until(lambda: number not in held(child), message="a signal that is not held")
+    wait_until(lambda: number not in blocked_signals(child), message="a signal that is not held")
     os.kill(child, number)
     wait_until(lambda: worker.starts == 2, message="another in its place")
     assert not is_alive(child)

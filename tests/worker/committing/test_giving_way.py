@@ -14,13 +14,14 @@ from django_durable.core import clock
 from django_durable.core.flow.lease import Lease
 from django_durable.store.receipts import Receipt
 from django_durable.worker import giving_way as giving_way_module
+from django_durable.worker import relief as relief_module
 from django_durable.worker.committer import Committer
-from django_durable.worker.giving_way import REST_SECONDS, GivingWay
+from django_durable.worker.giving_way import VAIN_SECONDS, GivingWay
 from tests.processes import PATIENCE, wait_until
 from tests.worker.committing.beside import BATCH, Commits, begin, hand_over
 from tests.worker.committing.lining_up import a_step
 
-pytestmark = pytest.mark.django_db(transaction=True)
+with_database = pytest.mark.django_db(transaction=True)
 
 HoldBack = Callable[[object, str], threading.Event]
 
@@ -43,18 +44,25 @@ def hold_back(monkeypatch: pytest.MonkeyPatch, commits: Commits) -> Iterator[Hol
 
 
 class Loop:
-    """An event loop of one coroutine, which hands over one write."""
+    """An event loop of one coroutine, which hands over one write: a step, or the end of its run."""
 
-    def __init__(self, pool: ThreadPoolExecutor, committer: Committer, lease: Lease) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, committer: Committer, lease: Lease, *, ends: bool = False) -> None:
+        self._ends = ends
         self.goes_on = threading.Event()
         self.told: Future[Receipt] = pool.submit(lambda: asyncio.run(self._write(committer, lease)))
 
     async def _write(self, committer: Committer, lease: Lease) -> Receipt:
-        answer = committer.awrite(lease, a_step())
+        if self._ends:
+            # As what follows the end of a run's task.
+            answer = asyncio.wrap_future(hand_over(committer, lease))
+        else:
+            answer = asyncio.ensure_future(committer.awrite(lease, a_step()))
         self.goes_on.set()
         return await answer
 
 
+@with_database
+@pytest.mark.parametrize("ends", [False, True], ids=["a step", "an end"])
 @pytest.mark.parametrize("by", ["relief", "own thread"])
 def test_a_loop_that_fills_a_batch_lets_it_be_taken(
     pool: ThreadPoolExecutor,
@@ -64,6 +72,7 @@ def test_a_loop_that_fills_a_batch_lets_it_be_taken(
     hold_back: HoldBack,
     monkeypatch: pytest.MonkeyPatch,
     by: str,
+    ends: bool,
 ) -> None:
     """It goes on when the batch is on its way, and not before."""
     monkeypatch.setattr(giving_way_module, "WAY_SECONDS", PATIENCE)
@@ -74,8 +83,8 @@ def test_a_loop_that_fills_a_batch_lets_it_be_taken(
     else:
         may_take = hold_back(slow, "_is_to_lead")
     told += [hand_over(slow, one) for one in leases[1:3]]
-    loop = Loop(pool, slow, leases[3])
-    wait_until(lambda: slow._way._taken or loop.goes_on.is_set(), message="a loop that waits until it is taken")
+    loop = Loop(pool, slow, leases[3], ends=ends)
+    wait_until(lambda: slow._way._takes or loop.goes_on.is_set(), message="a loop that waits until it is taken")
     assert len(slow._waiting) == BATCH and not loop.goes_on.is_set()
     may_take.set()
     assert loop.goes_on.wait(PATIENCE)
@@ -84,17 +93,56 @@ def test_a_loop_that_fills_a_batch_lets_it_be_taken(
     assert all(one.result(PATIENCE).is_held for one in (*told, loop.told))
 
 
-def test_nobody_but_a_loop_sleeps(slow: Committer, commits: Commits, leases: list[Lease], hold_back: HoldBack) -> None:
-    """Least of all who would come for the batch, and tells of the end of a run."""
+@with_database
+def test_no_thread_sleeps(slow: Committer, commits: Commits, leases: list[Lease], hold_back: HoldBack) -> None:
+    """Least of all the one that would come: who is told of a commit may hand over the next write."""
     told = [begin(slow, commits, leases[0])]
     may_take = hold_back(slow._relief, "_relieve")
     told += [hand_over(slow, one) for one in leases[1:4]]
-    assert slow._relief.is_under_way and slow._way._taken is None
+    assert slow._relief.is_under_way and slow._way._takes is None
     may_take.set()
     commits.finish_all()
     assert all(one.result(PATIENCE).is_held for one in told)
 
 
+@with_database
+def test_a_loop_that_fills_no_batch_does_not_sleep(
+    pool: ThreadPoolExecutor, slow: Committer, commits: Commits, leases: list[Lease], hold_back: HoldBack
+) -> None:
+    may_take = hold_back(slow, "_is_to_lead")
+    told = [hand_over(slow, leases[0])]
+    loop = Loop(pool, slow, leases[1])
+    assert loop.goes_on.wait(PATIENCE)
+    assert len(slow._waiting) == BATCH - 1 and slow._way._takes is None
+    may_take.set()
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (*told, loop.told))
+
+
+@with_database
+def test_no_loop_sleeps_for_writes_of_runs_that_are_under_way(
+    pool: ThreadPoolExecutor,
+    slow: Committer,
+    commits: Commits,
+    leases: list[Lease],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of branches, say: whoever is called finds less than a batch."""
+    monkeypatch.setattr(relief_module, "LATE_SECONDS", PATIENCE)
+    told = [begin(slow, commits, leases[0])]
+    told += [hand_over(slow, one) for one in leases[1:4]]
+    wait_until(lambda: len(commits.batches) == 2, message="the relief")
+    commits.finish(0)
+    wait_until(lambda: not slow._is_led, message="the leader to step down")
+    told += [hand_over(slow, one, a_step("another")) for one in leases[1:3]]
+    loop = Loop(pool, slow, leases[4])
+    assert loop.goes_on.wait(PATIENCE)
+    assert len(slow._waiting) == BATCH and slow._way._takes is None
+    commits.finish_all()
+    assert all(one.result(PATIENCE).is_held for one in (*told, loop.told))
+
+
+@with_database
 def test_where_nobody_comes_for_it_no_loop_sleeps(
     pool: ThreadPoolExecutor, slow: Committer, commits: Commits, leases: list[Lease]
 ) -> None:
@@ -104,11 +152,12 @@ def test_where_nobody_comes_for_it_no_loop_sleeps(
     told += [hand_over(slow, one) for one in leases[1:3]]
     loop = Loop(pool, slow, leases[3])
     assert loop.goes_on.wait(PATIENCE)
-    assert len(slow._waiting) == BATCH and slow._way._taken is None
+    assert len(slow._waiting) == BATCH and slow._way._takes is None
     commits.finish_all()
     assert all(one.result(PATIENCE).is_held for one in (*told, loop.told))
 
 
+@with_database
 def test_where_commits_are_quick_no_loop_sleeps(
     pool: ThreadPoolExecutor, committer: Committer, commits: Commits, leases: list[Lease], hold_back: HoldBack
 ) -> None:
@@ -117,7 +166,7 @@ def test_where_commits_are_quick_no_loop_sleeps(
     told = [hand_over(committer, one) for one in leases[:2]]
     loop = Loop(pool, committer, leases[2])
     assert loop.goes_on.wait(PATIENCE)
-    assert len(committer._waiting) == BATCH and committer._way._taken is None
+    assert len(committer._waiting) == BATCH and committer._way._takes is None
     may_take.set()
     commits.finish_all()
     assert all(one.result(PATIENCE).is_held for one in (*told, loop.told))
@@ -157,7 +206,7 @@ def test_after_one_has_slept_in_vain_none_does_for_a_while(monkeypatch: pytest.M
     way.wait(taken)
     way.taken()
     assert way.until_taken() is None
-    now += REST_SECONDS
+    now += VAIN_SECONDS
     taken = way.until_taken()
     assert taken is not None
     way.taken()
