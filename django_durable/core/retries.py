@@ -35,9 +35,9 @@ class Retry:
 
     def __post_init__(self) -> None:
         _check_count(self.max_attempts)
-        _check_number("initial", self.initial, 0, LONGEST_DELAY)
+        _check_number("initial", self.initial, 0, LONGEST_DELAY, kind="a number of seconds")
         _check_number("factor", self.factor, 1, float("inf"))
-        _check_number("maximum", self.maximum, 0, LONGEST_DELAY)
+        _check_number("maximum", self.maximum, 0, LONGEST_DELAY, kind="a number of seconds")
         _check_number("jitter", self.jitter, 0, 1)
         if self.initial > self.maximum:
             raise ValueError(f"Retry: initial ({self.initial:g} s) is above maximum ({self.maximum:g} s).")
@@ -96,9 +96,9 @@ def _check_count(value: object) -> None:
         raise ValueError(f"Retry: max_attempts counts the first try, so it is at least 1, not {value}.")
 
 
-def _check_number(name: str, value: object, least: float, most: float) -> None:
+def _check_number(name: str, value: object, least: float, most: float, *, kind: str = "a number") -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"Retry: {name} must be a number, not {value!r}.")
+        raise TypeError(f"Retry: {name} must be {kind}, not {value!r}.")
     if not least <= value <= most or value == float("inf"):
         raise ValueError(f"Retry: {name} must be finite and from {least:g} to {most:g}, not {value}.")
 

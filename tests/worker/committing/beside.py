@@ -70,7 +70,7 @@ class Commits(Store):
 
 
 def hand_over(committer: Committer, lease: Lease, write: Write | None = None) -> Future[Receipt]:
-    """As a coroutine does, which is not waited for here."""
+    """As who ends a run and goes on to others does; the answer is not waited for here."""
     told: Future[Receipt] = Future()
     committer.send(lease, write or a_step(), partial(hear, told), may_lead=False)
     return told
